@@ -1,0 +1,78 @@
+"""What a session machine tells its shell to do. Plain data; the shell turns it into scheduler commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+AudioFormat = Literal["opus", "opus_packets", "pcm", "wav"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    format: AudioFormat = "opus"
+    sample_rate_hz: int | None = None
+    """None: the voice's own rate (48000 for opus)."""
+    opus_bitrate: int | None = 32000
+    """bit/s; None: libopus chooses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    audio: bytes = field(repr=False)
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UseVoice:
+    """Make the session's slot warm for this voice. Exactly one of the two is set."""
+
+    name: str | None
+    reference: Reference | None
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    utterance: int
+    output: OutputSpec
+    temperature: float
+    top_p: float
+    seed: int
+    max_lead_s: float
+    new_stream: bool
+    """True for a `start` (new container), False for the utterance that follows a `cancel`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speak:
+    utterance: int
+    unit: int
+    text: str
+    """Normalised text that holds at least one letter or digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    utterance: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    utterance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    utterance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """Close the socket after the queued frames."""
+
+    code: int
+    reason: str
+
+
+SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | Shut

@@ -1,0 +1,150 @@
+"""Commands into the scheduler and outputs out of it: frozen plain data, safe to hand between threads.
+
+A *session* is one socket. A session speaks one *utterance* at a time; an utterance is a queue of
+*units* (pieces of text, each one generation of the model) and *marks* (flush acknowledgements).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NewType
+
+from engine.api import Pcm, Sampling, Voice
+
+SessionId = NewType("SessionId", int)
+UtteranceId = NewType("UtteranceId", int)
+
+
+# ---- commands: event loop -> engine side -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A session wants a slot, warm with `voice`. Sent at connect and again when the voice changes."""
+
+    session: SessionId
+    voice: Voice
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A new utterance; earlier ones of the session are over."""
+
+    session: SessionId
+    utterance: UtteranceId
+    sampling: Sampling
+    max_lead_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Speak:
+    """One more unit. `max_frames` bounds a model that never stops."""
+
+    session: SessionId
+    utterance: UtteranceId
+    unit: int
+    text: str
+    max_frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Report back, in stream order, when everything before has been vocoded."""
+
+    session: SessionId
+    utterance: UtteranceId
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """No more units; UtteranceDone follows the last audio."""
+
+    session: SessionId
+    utterance: UtteranceId
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop the utterance now; nothing more of it comes out."""
+
+    session: SessionId
+    utterance: UtteranceId
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The session is gone; its slot is free at the next plan."""
+
+    session: SessionId
+
+
+Command = Open | Begin | Speak | Mark | End | Cancel | Close
+
+
+# ---- outputs: engine side -> the session's worker -> event loop --------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    session: SessionId
+    voice: Voice
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechTimes:
+    """Seconds spent before the first audio of an utterance, by phase."""
+
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+    vocode_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAudio:
+    """PCM int16 at the engine's rate. `times` only on the first of an utterance."""
+
+    session: SessionId
+    utterance: UtteranceId
+    unit: int
+    pcm: Pcm
+    times: SpeechTimes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDone:
+    """All audio of the unit went out before this. `drained`: nothing else is queued, so the encoder
+    should push out what it holds."""
+
+    session: SessionId
+    utterance: UtteranceId
+    unit: int
+    reason: Literal["stop", "length"]
+    drained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReached:
+    session: SessionId
+    utterance: UtteranceId
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class UtteranceDone:
+    session: SessionId
+    utterance: UtteranceId
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The utterance (or, with utterance None, the session's slot) cannot go on."""
+
+    session: SessionId
+    utterance: UtteranceId | None
+    code: str
+    message: str
+
+
+Output = Warm | UnitAudio | UnitDone | MarkReached | UtteranceDone | Failed
