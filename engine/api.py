@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 __all__ = [
     "Audio",
+    "BadReference",
     "Decoded",
     "Engine",
     "EngineError",
@@ -32,7 +33,6 @@ __all__ = [
     "Prefill",
     "PrefillResult",
     "PromptTooLong",
-    "BadReference",
     "Sampling",
     "SlotId",
     "SlotRef",
