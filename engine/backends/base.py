@@ -25,6 +25,9 @@ Columns = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class VocodeRow:
+    """Frames may be named before it is known that the unit ended earlier: those it turns out not to have
+    leave no trace in the codec's state, and their samples are zeros."""
+
     slot: int
     first_frame: int
     frames: int

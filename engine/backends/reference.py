@@ -1,0 +1,169 @@
+"""The reference backend: plain fp32 torch on any device. It is the specification, not the product.
+
+One row at a time and one codec row at a time, so a row's result cannot depend on its batch mates; `submit` computes
+at once, since there is no device to run ahead of. Where a fast backend differs from this one, the fast one is wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from engine.api import Sampling
+from engine.backends.base import BackendResult, Columns, VocodeRow
+from engine.codec.codec import Codec, to_int16
+from engine.model.dual_ar import DualAR, KvCache
+from engine.model.sampling import RAS_WINDOW, SamplingRows, is_repeated, remember, sample, uniforms
+
+__all__ = ["ReferenceBackend"]
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What the next decode step of a slot needs, beside its KV."""
+
+    column: Tensor
+    """int64 [1+K], the next input."""
+    position: int
+    sampling: SamplingRows
+    previous: Tensor
+    """int32 [1, K+1, W], the window of repetition-aware sampling."""
+    frame: int = 0
+    codes: list[Tensor] = field(default_factory=list)
+    """Frames of the current unit, int64 [K] each."""
+
+
+class ReferenceBackend:
+    max_vocode_frames = 8
+    max_pending_frames = 1 << 20  # frames are kept in a list: no ring to overrun
+
+    def __init__(
+        self, model: DualAR, codec: Codec, *, slots: int, context_tokens: int, device: str = "cpu"
+    ) -> None:
+        self.slots, self.context_tokens = slots, context_tokens
+        self._device = torch.device(device)
+        self._model = model.to(self._device).eval().requires_grad_(False)
+        self._codec = codec
+        self._kv = KvCache.zeros(model.config.slow, slots, context_tokens, device=self._device)
+        self._codec_state = codec.new_state(slots)
+        self._slots: dict[int, _Slot] = {}
+
+    # ---- prefill thread ------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def prefill(self, slot: int, columns: Columns, start: int) -> None:
+        if columns.shape[1]:
+            self._model.slow(self._columns(columns), start, self._kv.slot(slot))
+
+    @torch.inference_mode()
+    def save_prefix(self, slot: int, tokens: int) -> KvCache:
+        kv = self._kv.slot(slot)
+        return KvCache(kv.k[:, :tokens].clone(), kv.v[:, :tokens].clone())
+
+    @torch.inference_mode()
+    def load_prefix(self, slot: int, prefix: KvCache) -> None:
+        kv, tokens = self._kv.slot(slot), prefix.k.shape[1]
+        kv.k[:, :tokens] = prefix.k
+        kv.v[:, :tokens] = prefix.v
+
+    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling) -> None:
+        rows = SamplingRows(
+            temperature=torch.tensor([sampling.temperature], device=self._device),
+            top_p=torch.tensor([sampling.top_p], device=self._device),
+            top_k=torch.tensor([sampling.top_k], device=self._device),
+            seed=torch.tensor([sampling.seed], device=self._device),
+        )
+        window = torch.zeros((1, len(column), RAS_WINDOW), dtype=torch.int32, device=self._device)
+        self._slots[slot] = _Slot(self._columns(column), position, rows, window)
+
+    @torch.inference_mode()
+    def encode(self, pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
+        return self._codec.encode(pcm)
+
+    # ---- decode thread -------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def submit(self, decode: list[int], vocode: list[VocodeRow]) -> BackendResult:
+        began = time.perf_counter()
+        ended: list[bool] = []
+        bad_rows: list[int] = []
+        for index, slot in enumerate(decode):
+            end, finite = self._decode_frame(slot)
+            ended.append(end)
+            if not finite:
+                bad_rows.append(index)
+        decoded = time.perf_counter()
+        pcm = [self._vocode(row) for row in vocode]
+        return BackendResult(ended, pcm, bad_rows, decoded - began, time.perf_counter() - decoded)
+
+    def collect(self, ticket: BackendResult) -> BackendResult:
+        return ticket
+
+    def close(self) -> None:
+        self._slots.clear()
+
+    def _decode_frame(self, slot: int) -> tuple[bool, bool]:
+        """One frame of one slot -> (ended, logits were finite). A slot that ended keeps its place."""
+        s, model = self._slots[slot], self._model
+        hidden, fast_input = model.slow(s.column[:, None], s.position, self._kv.slot(slot))
+        logits = model.semantic_logits(hidden)
+        s.position += 1
+        token = self._draw_semantic(s, logits)
+        if token == model.config.codebook_size:
+            return True, bool(logits.isfinite().all())
+        codes = self._draw_residuals(s, fast_input[-1], token)
+        column = torch.cat([codes.new_tensor([model.semantic_begin + token]), codes])
+        if s.frame > 0:
+            s.previous = remember(s.previous, column.int()[None])
+        s.column = column
+        s.codes.append(codes)
+        s.frame += 1
+        return False, bool(logits.isfinite().all())
+
+    def _draw_semantic(self, s: _Slot, logits: Tensor) -> int:
+        """Index into [semantic codes…, im_end], by repetition-aware sampling."""
+        model = self._model
+        drawn = sample(logits, s.sampling, self._noise(s, 0, logits.shape[1]))
+        is_semantic = drawn < model.config.codebook_size
+        token_id = (drawn + model.semantic_begin).int()
+        if s.frame > 0 and bool(is_semantic & is_repeated(s.previous, token_id)):
+            noise = self._noise(s, model.config.num_codebooks, logits.shape[1])
+            drawn = sample(logits, s.sampling.fallback(), noise)
+        return int(drawn)
+
+    def _draw_residuals(self, s: _Slot, fast_input: Tensor, token: int) -> Tensor:
+        """Codes int64 [K] of the frame; the slow output and the semantic code enter in one pass."""
+        model, config = self._model, self._model.config
+        cache = KvCache.zeros(config.fast, config.num_codebooks, device=self._device)
+        embeddings = model.fast_embeddings.weight
+        codes = [torch.tensor(token, device=self._device)]
+        x = torch.stack([model.project(fast_input), embeddings[token]])
+        for codebook in range(1, config.num_codebooks):
+            logits = model.fast(x, 0 if codebook == 1 else codebook, cache)[-1:]
+            logits[:, config.residual_codebook_size :] = float("-inf")
+            code = sample(logits, s.sampling, self._noise(s, codebook, logits.shape[1]))[0]
+            codes.append(code)
+            x = embeddings[code][None]
+        return torch.stack(codes)
+
+    def _noise(self, s: _Slot, stream: int, count: int) -> Tensor:
+        frame = torch.tensor([s.frame], device=self._device)
+        return uniforms(s.sampling.seed, frame, stream, count)
+
+    def _vocode(self, row: VocodeRow) -> npt.NDArray[np.int16]:
+        if row.reset:
+            self._codec_state.reset(row.slot)
+        frames = self._slots[row.slot].codes[row.first_frame : row.first_frame + row.frames]
+        pcm = np.zeros(row.frames * self._codec.config.hop_samples, np.int16)
+        if frames:
+            samples = self._codec.decode(self._codec_state, row.slot, torch.stack(frames, dim=1))
+            pcm[: len(samples)] = to_int16(samples).cpu().numpy()
+        return pcm
+
+    def _columns(self, columns: Columns) -> Tensor:
+        return torch.from_numpy(columns.astype(np.int64)).to(self._device)

@@ -1,0 +1,1 @@
+"""The causal codec: speech <-> codes. `engine.codec.codec.Codec` is the way in."""

@@ -1,0 +1,56 @@
+"""Text -> token ids, from a checkpoint's tokenizer.json.
+
+Text of users never becomes a control token, whatever it holds: control tokens come from `special` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tokenizers import Tokenizer as HfTokenizer
+
+__all__ = ["Tokenizer", "TokenizerError"]
+
+_SEMANTIC = re.compile(r"<\|semantic:(\d+)\|>")
+
+
+class TokenizerError(ValueError):
+    """A tokenizer.json that lacks what the model needs."""
+
+
+class Tokenizer:
+    """Ids are read from the vocabulary, never assumed."""
+
+    def __init__(self, path: Path) -> None:
+        """Read tokenizer.json from a folder. Raises TokenizerError."""
+        file = path / "tokenizer.json"
+        if not file.exists():
+            raise TokenizerError(f"{file} is missing")
+        self._tokenizer = HfTokenizer.from_file(str(file))
+        # From here on text that looks like a special token is encoded as ordinary characters.
+        self._tokenizer.encode_special_tokens = True
+        self._vocab: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        semantic = {int(m[1]): i for name, i in self._vocab.items() if (m := _SEMANTIC.fullmatch(name))}
+        if not semantic:
+            raise TokenizerError(f"{file} has no <|semantic:i|> tokens")
+        self.semantic_begin = min(semantic.values())
+        self.semantic_end = max(semantic.values())
+        if any(self.semantic_begin + code != i for code, i in semantic.items()):
+            raise TokenizerError(f"{file}: the ids of <|semantic:i|> are not contiguous in i")
+        self.im_end = self.special("<|im_end|>")
+
+    @property
+    def semantic_count(self) -> int:
+        return self.semantic_end - self.semantic_begin + 1
+
+    def special(self, name: str) -> int:
+        """The id of a control token such as `<|im_start|>`."""
+        try:
+            return self._vocab[name]
+        except KeyError:
+            raise TokenizerError(f"the vocabulary lacks {name}") from None
+
+    def encode(self, text: str) -> list[int]:
+        """Plain text -> ids, none of them a control token."""
+        return self._tokenizer.encode(text, add_special_tokens=False).ids  # type: ignore[no-any-return]
