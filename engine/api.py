@@ -84,6 +84,8 @@ class Limits:
     """Widest `Vocode.frames` in one plan."""
     max_pending_frames: int
     """Frames of one slot that may be decoded and not yet vocoded."""
+    steps_in_flight: int
+    """Steps worth submitting before the oldest is collected: 2, or 1 where `submit` computes at once."""
 
     @property
     def frame_s(self) -> float:

@@ -81,7 +81,7 @@ class ModelConfig:
     rope_table_bf16: bool = True
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_codebooks:
+        if not self.num_codebooks >= 1:
             raise ConfigError(f"num_codebooks must be positive, not {self.num_codebooks}")
         if not 1 <= self.residual_codebook_size <= self.fast.vocab_size:
             raise ConfigError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import Literal
 
 from engine.backends.base import Backend
 from engine.backends.reference import ReferenceBackend
@@ -16,20 +16,19 @@ from engine.tokenizer import Tokenizer
 from engine.voices import read_voices
 from engine.weights import load as load_weights
 
-__all__ = ["BUNDLED_VOICE", "BackendName", "load_engine", "load_model"]
+__all__ = ["BUNDLED_VOICE", "load_engine", "load_model"]
+
+log = logging.getLogger(__name__)
 
 BUNDLED_VOICE = Path(__file__).parent / "assets" / "voice-v0"
 DEFAULT_SPEAKER = "willow"
 
-BackendName = Literal["native", "reference"]
 
-
-def load_engine(
-    folder: Path, *, backend: BackendName, slots: int, context_tokens: int | None = None
-) -> Runner:
+def load_engine(folder: Path, *, backend: str = "auto", slots: int, context_tokens: int | None = None) -> Runner:
     """Read a checkpoint and build the engine. Raises ConfigError, WeightsError, TokenizerError, VoiceError.
 
-    `context_tokens` defaults to the model's own maximum.
+    `backend` is "native", "reference", or "auto": native where a C++ compiler is found. `context_tokens` defaults to
+    the model's own maximum.
     """
     model = load_model(folder)
     codec = Codec.load(folder)
@@ -39,13 +38,7 @@ def load_engine(
             f"{folder}: the codec has {codec.config.n_codebooks} codebooks, the model {config.num_codebooks}"
         )
     context = min(context_tokens or config.slow.max_seq_len, config.slow.max_seq_len)
-    made: Backend
-    if backend == "native":
-        from engine.backends.native import NativeBackend  # compiles on first use
-
-        made = NativeBackend(model, codec, slots=slots, context_tokens=context)
-    else:
-        made = ReferenceBackend(model, codec, slots=slots, context_tokens=context)
+    made = _make_backend(backend, model, codec, slots, context)
     return Runner(
         made,
         PromptBuilder(Tokenizer(folder), config.num_codebooks),
@@ -66,7 +59,19 @@ def load_model(folder: Path) -> DualAR:
         )
     model = DualAR(config, tokenizer.semantic_begin, tokenizer.im_end)
     tensors = load_weights(folder, config)
-    model.load_state_dict(
-        {name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True
-    )
+    model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True)
     return model.eval().requires_grad_(False)
+
+
+def _make_backend(name: str, model: DualAR, codec: Codec, slots: int, context_tokens: int) -> Backend:
+    if name == "reference":
+        return ReferenceBackend(model, codec, slots=slots, context_tokens=context_tokens)
+    from engine.backends.native import CompilerMissing, NativeBackend  # compiles its library on first use
+
+    try:
+        return NativeBackend(model, codec, slots=slots, context_tokens=context_tokens)
+    except CompilerMissing as error:
+        if name == "native":
+            raise
+        log.warning("%s; the slow reference backend is used instead", error)
+        return ReferenceBackend(model, codec, slots=slots, context_tokens=context_tokens)

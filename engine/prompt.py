@@ -42,9 +42,7 @@ class PromptBuilder:
     def prefix(self, voice: Voice) -> Columns:
         """int32 [1+K, T]: everything before the text. A voice without codes is the model's own."""
         if voice.codes.shape[1] == 0:
-            return self._text(
-                [*self._open_system, *self._plain(_INSTRUCTION), *self._close, *self._open_user]
-            )
+            return self._text([*self._open_system, *self._plain(_INSTRUCTION), *self._close, *self._open_user])
         transcript = voice.transcript
         if "<|speaker:" not in transcript:
             transcript = _SPEAKER_TAG + transcript

@@ -97,6 +97,7 @@ class Runner:
             num_codebooks=len(codebook_sizes),
             max_vocode_frames=backend.max_vocode_frames,
             max_pending_frames=backend.max_pending_frames,
+            steps_in_flight=backend.steps_in_flight,
         )
 
     # ---- prefill thread ------------------------------------------------------------------------
@@ -122,9 +123,7 @@ class Runner:
             book.ended = False
             self._backend.arm(request.slot, columns[:, -1], book.tokens, request.sampling)
         total = keep + columns.shape[1]
-        return PrefillResult(
-            request.slot, request.epoch, total, total - computed, time.perf_counter() - began
-        )
+        return PrefillResult(request.slot, request.epoch, total, total - computed, time.perf_counter() - began)
 
     def _plan_prompt(self, request: Prefill, book: _SlotBook, prefix: Columns) -> tuple[Columns, int]:
         """(columns to add, KV positions to keep); keep 0 means the prefix must be put there first."""
@@ -195,9 +194,7 @@ class Runner:
     def _vocode_row(self, item: Vocode) -> VocodeRow:
         book = self._books[item.slot]
         assert book.epoch == item.epoch, f"slot {item.slot} holds epoch {book.epoch}, plan says {item.epoch}"
-        assert item.first_frame == book.vocoded_frames, (
-            f"slot {item.slot}: frames are vocoded in order, each once"
-        )
+        assert item.first_frame == book.vocoded_frames, f"slot {item.slot}: frames are vocoded in order, each once"
         assert 1 <= item.frames <= self.limits.max_vocode_frames
         book.vocoded_frames += item.frames
         assert book.vocoded_frames <= book.submitted_frames, f"slot {item.slot}: frame not decoded yet"

@@ -53,4 +53,5 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Plain text -> ids, none of them a control token."""
-        return self._tokenizer.encode(text, add_special_tokens=False).ids  # type: ignore[no-any-return]
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids

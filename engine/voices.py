@@ -31,9 +31,7 @@ def make_voice(
     if not VOICE_NAME.fullmatch(name):
         raise VoiceError(f"voice name {name[:80]!r} must match {VOICE_NAME.pattern}")
     if len(transcript) > MAX_TRANSCRIPT_CHARS:
-        raise VoiceError(
-            f"the transcript of {name!r} has {len(transcript)} characters; at most {MAX_TRANSCRIPT_CHARS}"
-        )
+        raise VoiceError(f"the transcript of {name!r} has {len(transcript)} characters; at most {MAX_TRANSCRIPT_CHARS}")
     if codes.ndim != 2 or codes.shape[0] != len(sizes):
         raise VoiceError(f"codes of {name!r} have shape {list(codes.shape)}, expected [{len(sizes)}, frames]")
     limits = np.asarray(sizes)[:, None]

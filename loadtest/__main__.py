@@ -33,9 +33,7 @@ from loadtest.turn import Turn, TurnFailed, speak
 MAX_MESSAGE_BYTES = 1 << 24
 
 
-async def caller(
-    args: argparse.Namespace, number: int, texts: list[str], until_s: float
-) -> list[dict[str, Any]]:
+async def caller(args: argparse.Namespace, number: int, texts: list[str], until_s: float) -> list[dict[str, Any]]:
     """One caller on one socket, turn after turn until the time is up."""
     rng = random.Random(args.seed * 7919 + number)
     request = {"format": args.format, "voice": args.voice, "max_lead_s": args.max_lead_s}
@@ -47,9 +45,7 @@ async def caller(
             text = texts[(number * 31 + len(rows) * 17) % len(texts)]
             request["seed"] = rng.randrange(1 << 31)
             try:
-                turn = await speak(
-                    socket, text, request=request, planned_s=planned_s, words_per_s=args.words_per_s
-                )
+                turn = await speak(socket, text, request=request, planned_s=planned_s, words_per_s=args.words_per_s)
             except* TurnFailed as failures:
                 rows.append({"caller": number, "text": text, "error": str(failures.exceptions[0])})
                 planned_s = time.monotonic() + 1.0
@@ -57,9 +53,7 @@ async def caller(
             rows.append(row_of(turn, number))
             heard_s = turn.arrivals[0].at_s + sum(a.audio_s for a in turn.arrivals)
             pause_s = rng.uniform(0.1, 0.6)
-            planned_s = (
-                time.monotonic() if args.mode == "closed" else max(heard_s, time.monotonic()) + pause_s
-            )
+            planned_s = time.monotonic() if args.mode == "closed" else max(heard_s, time.monotonic()) + pause_s
     return rows
 
 

@@ -47,14 +47,10 @@ def summarise(concurrency: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
     underruns = [row["underrun_ms"]["0"] for row in good]
     for limit in (20, 50, 100):
         result[f"c{limit}"] = sum(u <= limit for u in underruns) / len(good) if good else float("nan")
-    result["min_slack_p1_ms"] = percentile(
-        [row["min_slack_ms"] for row in good if row["min_slack_ms"] is not None], 1
-    )
+    result["min_slack_p1_ms"] = percentile([row["min_slack_ms"] for row in good if row["min_slack_ms"] is not None], 1)
     splits = [row["server_ttfa_ms"] for row in good if row["server_ttfa_ms"]]
     if splits:
-        result["server_ttfa_p50_ms"] = {
-            key: percentile([split[key] for split in splits], 50) for key in splits[0]
-        }
+        result["server_ttfa_p50_ms"] = {key: percentile([split[key] for split in splits], 50) for key in splits[0]}
     result["valid"] = bool(good) and result["lateness_p99_ms"] <= MAX_LATENESS_P99_MS
     return result
 
@@ -92,9 +88,7 @@ def environment() -> dict[str, Any]:
         except (OSError, subprocess.TimeoutExpired):
             return ""
 
-    cpu = next(
-        (line.split(":")[1].strip() for line in output("lscpu").splitlines() if "Model name" in line), ""
-    )
+    cpu = next((line.split(":")[1].strip() for line in output("lscpu").splitlines() if "Model name" in line), "")
     return {
         "cpu": cpu,
         "cpus": os.cpu_count(),

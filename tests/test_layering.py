@@ -101,6 +101,4 @@ def test_no_global_statement_and_no_file_over_400_lines(module: str, path: Path)
     lines = source.count("\n")
     assert lines <= 400, f"{path.relative_to(ROOT)} has {lines} lines; split it by reason to change"
     nodes = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Global)]
-    assert not nodes, (
-        f"{module}: mutable module state (line {nodes[0].lineno if nodes else 0}); pass it instead"
-    )
+    assert not nodes, f"{module}: mutable module state (line {nodes[0].lineno if nodes else 0}); pass it instead"

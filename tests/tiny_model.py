@@ -95,9 +95,7 @@ def write_tiny_model(folder: Path, *, seed: int = 7, end_bias: float = 0.0) -> P
     state = {}
     for name, tensor in codec.state_dict().items():
         fan_in = max(1, tensor[0].numel()) if tensor.ndim > 1 else 1
-        value = torch.randn(tensor.shape, generator=generator) * (
-            0.7 / fan_in**0.5 if tensor.ndim > 1 else 0.05
-        )
+        value = torch.randn(tensor.shape, generator=generator) * (0.7 / fan_in**0.5 if tensor.ndim > 1 else 0.05)
         if name.endswith(("alpha", "gamma")) or "norm.weight" in name:
             value = 0.5 + value.abs()
         state[name] = value.half()

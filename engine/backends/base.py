@@ -51,6 +51,7 @@ class Backend(Protocol):
     context_tokens: int
     max_vocode_frames: int
     max_pending_frames: int
+    steps_in_flight: int
 
     def prefill(self, slot: int, columns: Columns, start: int) -> None:
         """Prefill thread. Write KV of `columns` [1+K, T] at positions start..start+T-1 of the slot."""

@@ -40,11 +40,10 @@ class _Slot:
 
 class ReferenceBackend:
     max_vocode_frames = 8
+    steps_in_flight = 1
     max_pending_frames = 1 << 20  # frames are kept in a list: no ring to overrun
 
-    def __init__(
-        self, model: DualAR, codec: Codec, *, slots: int, context_tokens: int, device: str = "cpu"
-    ) -> None:
+    def __init__(self, model: DualAR, codec: Codec, *, slots: int, context_tokens: int, device: str = "cpu") -> None:
         self.slots, self.context_tokens = slots, context_tokens
         self._device = torch.device(device)
         self._model = model.to(self._device).eval().requires_grad_(False)

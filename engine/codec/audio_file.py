@@ -76,7 +76,7 @@ def _read(file: soundfile.SoundFile, limit_frames: int) -> npt.NDArray[np.float3
 
 def _downmix(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """[N, channels] -> [N]: the mean, or the loudest channel where the mean cancels."""
-    mono = samples.mean(axis=1)
+    mono: npt.NDArray[np.float32] = samples.mean(axis=1)
     if samples.shape[1] > 1:
         powers = np.square(samples, dtype=np.float64).mean(axis=0)
         if np.square(mono, dtype=np.float64).mean() < _CANCELLED_POWER * powers.max():

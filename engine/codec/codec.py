@@ -18,7 +18,6 @@ from engine.codec.config import CodecConfig
 from engine.codec.layers import (
     CausalConv,
     CausalConvTranspose,
-    ConvNeXt,
     ResidualUnit,
     Snake,
     WindowTransformer,

@@ -44,9 +44,7 @@ class CodecConfig:
                 f"encoder_rates {self.encoder_rates} and decoder_rates {self.decoder_rates} differ in product"
             )
         if self.encoder_dim * 2 ** len(self.encoder_rates) != self.latent_dim:
-            raise ConfigError(
-                f"encoder_dim {self.encoder_dim} does not double up to latent_dim {self.latent_dim}"
-            )
+            raise ConfigError(f"encoder_dim {self.encoder_dim} does not double up to latent_dim {self.latent_dim}")
         if self.latent_dim % self.transformer_heads or self.latent_dim % self.encoder_transformer_heads:
             raise ConfigError(f"latent_dim {self.latent_dim} is not a multiple of its heads")
 
@@ -96,7 +94,5 @@ class CodecConfig:
         except TypeError as error:
             raise ConfigError(f"{file}: {error}") from None
         if data.get("hop_length", config.hop_samples) != config.hop_samples:
-            raise ConfigError(
-                f"{file}: hop_length {data['hop_length']} but the rates give {config.hop_samples}"
-            )
+            raise ConfigError(f"{file}: hop_length {data['hop_length']} but the rates give {config.hop_samples}")
         return config

@@ -56,9 +56,7 @@ class CausalConv(nn.Module):
 
     name: str
 
-    def __init__(
-        self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, dilation: int = 1, groups: int = 1
-    ):
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, dilation: int = 1, groups: int = 1):
         super().__init__()
         self.conv = nn.Conv1d(inputs, outputs, kernel, stride=stride, dilation=dilation, groups=groups)
         self.past = (kernel - 1) * dilation + 1 - stride
@@ -198,9 +196,7 @@ class WindowTransformer(nn.Module):
         table = self._rope(first, frames, x.shape[2] // self.heads)
         mask = self._mask(first, frames)
         for index, layer in enumerate(self.layers):
-            attended = self._attend(
-                layer, layer.attention_norm(x), table, mask, f"{self.name}.{index}", context
-            )
+            attended = self._attend(layer, layer.attention_norm(x), table, mask, f"{self.name}.{index}", context)
             x = x + layer.attention_layer_scale.gamma * attended
             x = x + layer.ffn_layer_scale.gamma * layer.feed_forward(layer.ffn_norm(x))
         return self.norm(x).transpose(1, 2)
@@ -208,9 +204,7 @@ class WindowTransformer(nn.Module):
     def _rope(self, first: Tensor, frames: int, head_dim: int) -> Tensor:
         """bf16-rounded cos and sin at each row's positions: [B, T, D/2, 2]. Computed, so a stream has no end."""
         device = first.device
-        inverse = self.rope_base ** (
-            -torch.arange(0, head_dim, 2, dtype=torch.float32, device=device) / head_dim
-        )
+        inverse = self.rope_base ** (-torch.arange(0, head_dim, 2, dtype=torch.float32, device=device) / head_dim)
         positions = first[:, None] + torch.arange(frames, device=device)
         angles = positions.float()[..., None] * inverse
         return torch.stack([angles.cos(), angles.sin()], dim=-1).bfloat16().float()

@@ -44,19 +44,13 @@ class Quantizer(nn.Module):
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
         c = config.latent_dim
-        self.semantic_quantizer = _Residual(
-            [_Codebook(c, config.semantic_codebook_size, config.codebook_dim)]
-        )
+        self.semantic_quantizer = _Residual([_Codebook(c, config.semantic_codebook_size, config.codebook_dim)])
         self.quantizer = _Residual(
-            [
-                _Codebook(c, config.residual_codebook_size, config.codebook_dim)
-                for _ in range(config.n_codebooks - 1)
-            ]
+            [_Codebook(c, config.residual_codebook_size, config.codebook_dim) for _ in range(config.n_codebooks - 1)]
         )
         self.pre_module, self.post_module = (self._transformer(config) for _ in range(2))
         self.downsample = nn.ModuleList(
-            nn.ModuleList([CausalConv(c, c, factor, stride=factor), ConvNeXt(c)])
-            for factor in config.downsample_factor
+            nn.ModuleList([CausalConv(c, c, factor, stride=factor), ConvNeXt(c)]) for factor in config.downsample_factor
         )
         self.upsample = nn.ModuleList(
             nn.ModuleList([CausalConvTranspose(c, c, factor, factor), ConvNeXt(c)])

@@ -51,9 +51,7 @@ class StreamState:
         """`shapes` are per slot; an empty shape is a position counter."""
         return cls(
             {
-                name: torch.zeros(
-                    (slots, *shape), dtype=torch.float32 if shape else torch.int64, device=device
-                )
+                name: torch.zeros((slots, *shape), dtype=torch.float32 if shape else torch.int64, device=device)
                 for name, shape in shapes.items()
             }
         )

@@ -128,6 +128,4 @@ def _check(previous: Tensor, tokens: Tensor) -> None:
             f"previous tokens must be int32 [B, K+1, {RAS_WINDOW}], not {previous.dtype} {list(previous.shape)}"
         )
     if tokens.dtype != torch.int32 or tokens.ndim != 2 or tokens.shape[0] != previous.shape[0]:
-        raise ValueError(
-            f"next tokens must be int32 [{previous.shape[0]}, …], not {tokens.dtype} {list(tokens.shape)}"
-        )
+        raise ValueError(f"next tokens must be int32 [{previous.shape[0]}, …], not {tokens.dtype} {list(tokens.shape)}")

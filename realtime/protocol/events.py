@@ -68,6 +68,13 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class CloseStream:
+    """All audio is out: close the container; `SessionMachine.stream_closed` follows."""
+
+    utterance: int
+
+
+@dataclass(frozen=True, slots=True)
 class Shut:
     """Close the socket after the queued frames."""
 
@@ -75,4 +82,4 @@ class Shut:
     reason: str
 
 
-SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | Shut
+SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | CloseStream | Shut

@@ -7,7 +7,7 @@ A *session* is one socket. A session speaks one *utterance* at a time; an uttera
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NewType
+from typing import NewType
 
 from engine.api import Pcm, Sampling, Voice
 
@@ -114,13 +114,13 @@ class UnitAudio:
 
 @dataclass(frozen=True, slots=True)
 class UnitDone:
-    """All audio of the unit went out before this. `drained`: nothing else is queued, so the encoder
-    should push out what it holds."""
+    """All audio of the unit went out before this. `is_cut`: it hit its frame limit. `drained`: no other unit
+    is queued, so the encoder should push out what it holds."""
 
     session: SessionId
     utterance: UtteranceId
     unit: int
-    reason: Literal["stop", "length"]
+    is_cut: bool
     drained: bool
 
 

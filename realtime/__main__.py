@@ -1,0 +1,114 @@
+"""The command line, and the place where the parts are put together: `kingfisher serve | say | voices | bench`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.api import Engine
+from engine.null import NullEngine
+from realtime.config import ServerConfig, SettingError
+
+__all__ = ["load_engine_for", "main"]
+
+
+def load_engine_for(config: ServerConfig) -> Engine:
+    """The engine a configuration asks for, warm. Raises what loading raises (ConfigError, WeightsError, …)."""
+    if config.model == "null":
+        return NullEngine(slots=config.slots)
+    from engine.load import BUNDLED_VOICE, load_engine  # torch is heavy: only when a model is wanted
+
+    folder = BUNDLED_VOICE if config.model == "bundled" else Path(config.model)
+    engine = load_engine(
+        folder,
+        backend=config.backend,
+        slots=config.slots,
+        context_tokens=config.context_tokens or None,
+    )
+    engine.warm_up()
+    return engine
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="kingfisher", description="A realtime speech server for voice agents.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_serve(commands.add_parser("serve", help="run the server"))
+    _add_bench(commands.add_parser("bench", help="time the engine alone, without the server"))
+    _add_model_options(commands.add_parser("voices", help="list the voices of a model"))
+
+    from kingfisher_client import say
+
+    say.add_arguments(commands.add_parser("say", help="speak through a running server"))
+    options = parser.parse_args(arguments)
+    if options.command == "say":
+        return say.run(options)
+    try:
+        config = ServerConfig.read(vars(options))
+    except SettingError as error:
+        parser.error(str(error))
+    return {"serve": _serve, "bench": _bench, "voices": _voices}[options.command](config, options)
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", help="bundled, null (tones), or a checkpoint folder")
+    parser.add_argument("--backend", choices=["auto", "native", "reference"])
+    parser.add_argument("--slots", type=int, help="sessions that can hold prefilled state at once")
+    parser.add_argument("--context-tokens", type=int, help="KV positions of a slot (default: the model's maximum)")
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    _add_model_options(parser)
+    parser.add_argument("--host")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--max-sessions", type=int)
+    parser.add_argument("--workers", type=int, help="encoder threads")
+    parser.add_argument("--queue-s", type=float, help="how long a session with text may wait for a slot")
+    parser.add_argument("--drain-s", type=float, help="how long streams may go on after SIGTERM")
+    parser.add_argument("--idle-s", type=float, help="close sockets without a stream after this time")
+    parser.add_argument("--stall-s", type=float, help="drop clients that take no data for this time")
+    parser.add_argument("--api-keys-file", help="one accepted key per line")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+
+
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    _add_model_options(parser)
+    parser.add_argument("-c", "--concurrency", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--utterances", type=int, default=8, help="utterances per level")
+
+
+def _serve(config: ServerConfig, options: argparse.Namespace) -> int:
+    from realtime.server.lifecycle import serve
+
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
+    )
+    return serve(config, lambda: load_engine_for(config))
+
+
+def _voices(config: ServerConfig, options: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    engine = load_engine_for(config)
+    table = Table("voice", "reference", "transcript")
+    for voice in engine.voices.values():
+        table.add_row(voice.name, f"{voice.codes.shape[1] * engine.limits.frame_s:.1f} s", voice.transcript)
+    Console().print(table)
+    engine.close()
+    return 0
+
+
+def _bench(config: ServerConfig, options: argparse.Namespace) -> int:
+    from engine.bench import run_bench
+
+    engine = load_engine_for(config)
+    run_bench(engine, options.concurrency, options.utterances)
+    engine.close()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

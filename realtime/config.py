@@ -1,0 +1,99 @@
+"""Server settings: command line over environment (KINGFISHER_*) over defaults, checked once, never changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ServerConfig", "SettingError"]
+
+PREFIX = "KINGFISHER_"
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    host: str = "127.0.0.1"
+    port: int = 8000
+    model: str = "bundled"
+    """`bundled`, `null` (tones, no model), or a checkpoint folder."""
+    backend: str = "auto"
+    """`auto` (native, or reference where there is no compiler), `native` or `reference`."""
+    slots: int = 8
+    """Sessions that can hold prefilled state at once."""
+    context_tokens: int = 0
+    """KV positions of a slot; 0 takes the model's maximum."""
+    max_sessions: int = 256
+    queue_s: float = 10.0
+    """How long a session with something to say waits for a slot."""
+    workers: int = 1
+    """Encoder threads."""
+    drain_s: float = 30.0
+    """On SIGTERM: how long running streams may go on."""
+    idle_s: float = 600.0
+    stall_s: float = 30.0
+    """A client that takes no data for so long is dropped."""
+    max_out_bytes: int = 4 << 20
+    """Unsent output of one session; more means that the client does not read."""
+    max_stream_chars: int = 100_000
+    max_message_bytes: int = 16 << 20
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Accepted keys; none means no authentication."""
+
+    def __post_init__(self) -> None:
+        for name in ("slots", "max_sessions", "workers", "max_out_bytes", "max_stream_chars", "max_message_bytes"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("queue_s", "drain_s", "idle_s", "stall_s"):
+            if not getattr(self, name) > 0:
+                raise SettingError(f"{name} must be above 0, not {getattr(self, name)}")
+        if not 0 <= self.port <= 65_535:
+            raise SettingError(f"port must lie between 0 and 65535, not {self.port}")
+        if self.backend not in ("auto", "native", "reference"):
+            raise SettingError(f"backend is {self.backend!r}; choose auto, native or reference")
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> ServerConfig:
+        """`arguments` hold what the command line set (None: not given). Raises SettingError."""
+        environment = os.environ if environment is None else environment
+        values: dict[str, Any] = {}
+        known = {f.name: f for f in fields(cls)}
+        for key, text in environment.items():
+            name = key.removeprefix(PREFIX).lower()
+            if not key.startswith(PREFIX) or name == "api_keys_file":
+                continue
+            if name not in known:
+                raise SettingError(f"{key} is not a setting; known are {', '.join(sorted(known))}")
+            values[name] = _parse(key, text, known[name].default)
+        keys_file = arguments.get("api_keys_file") or environment.get(PREFIX + "API_KEYS_FILE")
+        if keys_file:
+            values["api_keys"] = _read_keys(Path(keys_file))
+        values |= {k: v for k, v in arguments.items() if v is not None and k in known}
+        return cls(**values)
+
+
+def _parse(key: str, text: str, default: Any) -> Any:
+    if isinstance(default, tuple):
+        return tuple(filter(None, (part.strip() for part in text.split(","))))
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise SettingError(f"{key} is {text!r}; expected {type(default).__name__}") from None
+
+
+def _read_keys(path: Path) -> tuple[str, ...]:
+    """One key per line; empty lines and lines that begin with # are skipped."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise SettingError(f"the key file cannot be read: {error}") from None
+    keys = tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    if not keys:
+        raise SettingError(f"{path} holds no keys")
+    return keys

@@ -1,0 +1,63 @@
+"""The events of the live protocol as typed structs: what clients send, and the fields of what they get.
+
+`None` always means "the default", as clients send many nulls; unknown fields are ignored by msgspec.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["Cancel", "ClientMessage", "Flush", "Ping", "ReferenceClip", "Start", "StartRequest", "Stop", "Text"]
+
+
+class ReferenceClip(msgspec.Struct):
+    audio: bytes
+    text: str = ""
+
+
+class StartRequest(msgspec.Struct):
+    """One schema for all of Fish's fields that we read; see clients/PROTOCOL.md for ranges and defaults."""
+
+    text: str | None = None
+    reference_id: str | None = None
+    voice: str | None = None
+    references: list[ReferenceClip] | None = None
+    format: str | None = None
+    sample_rate: int | None = None
+    opus_bitrate: int | None = None
+    chunk_length: int | None = None
+    normalize: bool | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    max_lead_s: float | None = None
+
+
+class Start(msgspec.Struct):
+    request: StartRequest | None = None
+    debug: bool | None = None
+
+
+class Text(msgspec.Struct):
+    text: str | None = None
+
+
+class Flush(msgspec.Struct):
+    pass
+
+
+class Stop(msgspec.Struct):
+    pass
+
+
+class Cancel(msgspec.Struct):
+    played_ms: float | None = None
+
+
+class Ping(msgspec.Struct):
+    id: Any = None
+
+
+ClientMessage = Start | Text | Flush | Stop | Cancel | Ping

@@ -1,0 +1,148 @@
+"""The two engine threads, playing ping-pong over mailboxes.
+
+*Decode* owns the scheduler: it plans step n+1, submits it, then collects step n. *Prefill* carries out one order at
+a time. Neither waits for the other: decode looks into its mailbox between steps and sleeps there only when no slot
+may run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from engine.api import BadReference, Engine, Prefill, PrefillResult, PromptTooLong, Ticket, Voice
+from realtime.runtime.mailbox import Mailbox
+from realtime.scheduler.job import Command, Output
+from realtime.scheduler.scheduler import Scheduler
+
+__all__ = ["DecodeLoop", "EncodeReference", "PrefillFailed", "PrefillLoop", "StepTimes", "Stop"]
+
+HEARTBEAT_S = 1.0
+"""The decode thread wakes at least so often, so that a stopped one can be told from an idle one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillFailed:
+    order: Prefill
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeReference:
+    """A clip to turn into a voice between two prefills."""
+
+    clip: bytes
+    transcript: str
+    name: str
+    done: Future[Voice]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """For metrics: seconds of one step, and how many rows it had."""
+
+    decode_s: float
+    vocode_s: float
+    rows: int
+
+
+DecodeItem = Command | PrefillResult | PrefillFailed | Stop
+PrefillItem = Prefill | EncodeReference | Stop
+
+
+class DecodeLoop:
+    """`publish` gets each step's outputs at once, on this thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        scheduler: Scheduler,
+        inbox: Mailbox[DecodeItem],
+        prefills: Mailbox[PrefillItem],
+        publish: Callable[[list[Output]], None],
+        observe: Callable[[StepTimes], None],
+    ) -> None:
+        self._engine, self._scheduler = engine, scheduler
+        self._inbox, self._prefills = inbox, prefills
+        self._publish, self._observe = publish, observe
+        self._flying: deque[Ticket] = deque()
+        self.heartbeat_s = time.monotonic()
+        """When the loop last came round; read by the readiness check."""
+
+    def run(self) -> None:
+        """Until Stop. Raises what the engine raises: the death of this thread is handled by the runtime."""
+        limit = self._engine.limits.steps_in_flight
+        while self._take_in():
+            now = self.heartbeat_s = time.monotonic()
+            if order := self._scheduler.next_prefill(now):
+                self._prefills.put(order)
+            plan = self._scheduler.plan(now)
+            if plan is not None:
+                self._flying.append(self._engine.submit(plan))
+            if self._flying and (plan is None or len(self._flying) >= limit):
+                result = self._engine.collect(self._flying.popleft())
+                self._scheduler.apply(result, time.monotonic())
+                self._observe(StepTimes(result.decode_s, result.vocode_s, len(result.decoded)))
+            if outputs := self._scheduler.take_outputs():
+                self._publish(outputs)
+
+    def _take_in(self) -> bool:
+        """Pass on what came in; False once Stop did. Sleeps only when no step may run and none is in flight."""
+        timeout_s = 0.0
+        if not self._flying:
+            now = time.monotonic()
+            wake_s = self._scheduler.next_wake(now)
+            timeout_s = HEARTBEAT_S if wake_s is None else min(max(wake_s - now, 0.0), HEARTBEAT_S)
+        for item in self._inbox.take_all(timeout_s):
+            now = time.monotonic()
+            if isinstance(item, Stop):
+                return False
+            if isinstance(item, PrefillResult):
+                self._scheduler.prefilled(item, now)
+            elif isinstance(item, PrefillFailed):
+                self._scheduler.prefill_failed(item.order, item.code, item.message, now)
+            else:
+                self._scheduler.submit(item, now)
+        return True
+
+
+class PrefillLoop:
+    def __init__(self, engine: Engine, inbox: Mailbox[PrefillItem], results: Mailbox[DecodeItem]) -> None:
+        self._engine, self._inbox, self._results = engine, inbox, results
+
+    def run(self) -> None:
+        """Until Stop. Orders come before clips: a prefill is on somebody's latency path, an encoding is longer."""
+        clips: deque[EncodeReference] = deque()
+        while True:
+            for item in self._inbox.take_all(0.0 if clips else None):
+                if isinstance(item, Stop):
+                    return
+                if isinstance(item, EncodeReference):
+                    clips.append(item)
+                else:
+                    self._results.put(self._prefill(item))
+            if clips:
+                self._encode(clips.popleft())
+
+    def _prefill(self, order: Prefill) -> PrefillResult | PrefillFailed:
+        try:
+            return self._engine.prefill(order)
+        except PromptTooLong as error:
+            return PrefillFailed(order, "bad_request", str(error))
+
+    def _encode(self, item: EncodeReference) -> None:
+        if not item.done.set_running_or_notify_cancel():
+            return
+        try:
+            item.done.set_result(self._engine.encode_reference(item.clip, item.transcript, item.name))
+        except BadReference as error:
+            item.done.set_exception(error)

@@ -1,0 +1,144 @@
+"""A worker: the encoders of the sessions pinned to it. PCM in, deliveries out, in order."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from realtime.audio.chunk import AudioChunk
+from realtime.audio.encoder import AudioEncoder
+from realtime.runtime.delivery import Delivery, StreamClosed, UnitChunk
+from realtime.runtime.mailbox import Mailbox
+from realtime.scheduler.job import (
+    Failed,
+    MarkReached,
+    Output,
+    SessionId,
+    SpeechTimes,
+    UnitAudio,
+    UnitDone,
+    UtteranceDone,
+    UtteranceId,
+    Warm,
+)
+
+__all__ = ["CloseStream", "Forget", "OpenStream", "SkipTo", "WorkItem", "Worker"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """From here on the session's audio goes into a new encoder."""
+
+    session: SessionId
+    make_encoder: Callable[[], AudioEncoder]
+
+
+@dataclass(frozen=True, slots=True)
+class SkipTo:
+    """Audio of utterances before this one is not wanted any more."""
+
+    session: SessionId
+    utterance: UtteranceId
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStream:
+    session: SessionId
+    utterance: UtteranceId
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The session is gone."""
+
+    session: SessionId
+
+
+WorkItem = OpenStream | SkipTo | CloseStream | Forget | list[Output] | None
+"""None asks the worker to end."""
+
+
+@dataclass(slots=True)
+class _Voice:
+    """A session's encoder, and the pieces of the time to first audio that wait for its first chunk."""
+
+    encoder: AudioEncoder
+    first_utterance: int = 0
+    last_unit: int = 0
+    times: SpeechTimes | None = None
+
+
+class Worker:
+    """Runs in a thread of its own (`run`); `deliver` is called once per batch, from that thread."""
+
+    def __init__(self, inbox: Mailbox[WorkItem], deliver: Callable[[list[Delivery]], None]) -> None:
+        self._inbox, self._deliver = inbox, deliver
+        self._voices: dict[SessionId, _Voice] = {}
+
+    def run(self) -> None:
+        while True:
+            deliveries: list[Delivery] = []
+            for item in self._inbox.take_all(timeout_s=None):
+                if item is None:
+                    return
+                if isinstance(item, list):
+                    for output in item:
+                        deliveries += self._encode(output)
+                else:
+                    deliveries += self._control(item)
+            if deliveries:
+                self._deliver(deliveries)
+
+    def _control(self, item: OpenStream | SkipTo | CloseStream | Forget) -> list[Delivery]:
+        if isinstance(item, OpenStream):
+            try:
+                self._voices[item.session] = _Voice(item.make_encoder())
+            except Exception as error:  # a missing libopus must end this stream, not the worker
+                log.warning("no encoder for session %s: %s", item.session, error)
+                return [Failed(item.session, None, "bad_request", str(error))]
+            return []
+        if isinstance(item, Forget):
+            self._voices.pop(item.session, None)
+            return []
+        voice = self._voices.get(item.session)
+        if isinstance(item, SkipTo):
+            if voice is not None:
+                voice.first_utterance = item.utterance
+                voice.encoder.discard()
+            return []
+        chunks = voice.encoder.close() if voice is not None else []
+        self._voices.pop(item.session, None)
+        return [StreamClosed(item.session, item.utterance, chunks[0] if chunks else None)]
+
+    def _encode(self, output: Output) -> list[Delivery]:
+        if isinstance(output, Warm | Failed):
+            return [output]
+        voice = self._voices.get(output.session)
+        if voice is None or output.utterance < voice.first_utterance:
+            return []
+        if isinstance(output, UnitAudio):
+            began = time.perf_counter()
+            voice.times, voice.last_unit = output.times or voice.times, output.unit
+            chunks = voice.encoder.encode(output.pcm)
+            return self._chunks(voice, output, chunks, time.perf_counter() - began)
+        # Marks must be true: what the encoder still holds belongs before them.
+        is_boundary = not isinstance(output, UnitDone) or output.drained
+        held = self._chunks(voice, output, voice.encoder.drain(), 0.0) if is_boundary else []
+        return [*held, output]
+
+    def _chunks(
+        self,
+        voice: _Voice,
+        output: UnitAudio | UnitDone | MarkReached | UtteranceDone,
+        chunks: list[AudioChunk],
+        encode_s: float,
+    ) -> list[Delivery]:
+        made: list[Delivery] = []
+        for chunk in chunks:
+            made.append(UnitChunk(output.session, output.utterance, voice.last_unit, chunk, voice.times, encode_s))
+            voice.times = None
+        return made

@@ -1,0 +1,105 @@
+"""What the scheduler keeps of a session and its utterance. Plain data with the arithmetic that belongs to it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from engine.api import Epoch, PrefillResult, Sampling, SlotId, Voice
+from realtime.scheduler.job import Mark, SessionId, Speak, UtteranceId
+
+__all__ = ["Generation", "Session", "Speech"]
+
+
+@dataclass(slots=True)
+class Generation:
+    """One unit while the model works on it. Frames count from 0."""
+
+    unit: int
+    epoch: Epoch
+    max_frames: int
+    is_armed: bool = False
+    """Its prefill is done, so it may decode."""
+    submitted: int = 0
+    """Frames planned for decode."""
+    known: int = 0
+    """Frames whose result was collected."""
+    end: int | None = None
+    """How many frames the unit has, once that is known."""
+    is_cut: bool = False
+    """It ended because it reached max_frames."""
+    vocoded: int = 0
+    """Frames planned for the codec."""
+    delivered: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self.end is not None and self.delivered >= self.end
+
+    @property
+    def pending(self) -> int:
+        """Frames that the codec could take now."""
+        limit = self.submitted if self.end is None else min(self.submitted, self.end)
+        return limit - self.vocoded
+
+
+@dataclass(slots=True)
+class Speech:
+    """One utterance: its queue, the unit under way, and the listener's clock."""
+
+    utterance: UtteranceId
+    sampling: Sampling
+    max_lead_s: float
+    queue: deque[Speak | Mark] = field(default_factory=deque)
+    is_ended: bool = False
+    generation: Generation | None = None
+    units_begun: int = 0
+    asked_s: float | None = None
+    """When the first unit came."""
+    waiting_since_s: float = 0.0
+    """Since when the unit at the head of the queue waits."""
+    first_prefill: PrefillResult | None = None
+    is_on_slot: bool = False
+    """An earlier unit was spoken on the slot that the session holds now, so the next may continue it."""
+    codec_runs: bool = False
+    """The slot's codec state belongs to this utterance."""
+    has_sound: bool = False
+    play_end_s: float = 0.0
+    """When the listener will have played everything delivered; falls behind `now` when he waits."""
+
+    @property
+    def has_unit_waiting(self) -> bool:
+        return self.generation is None and bool(self.queue) and isinstance(self.queue[0], Speak)
+
+    @property
+    def has_work(self) -> bool:
+        return self.generation is not None or bool(self.queue)
+
+    def lead_s(self, now: float, frame_s: float) -> float:
+        """Seconds of sound ahead of playback, frames under way included."""
+        delivered = max(0.0, self.play_end_s - now) if self.has_sound else 0.0
+        g = self.generation
+        return delivered + (0.0 if g is None else (g.submitted - g.delivered) * frame_s)
+
+    def heard(self, now: float, audio_s: float) -> None:
+        """Sound was delivered: the player starts now, goes on, or starts again after it ran dry."""
+        self.play_end_s = max(self.play_end_s, now) + audio_s
+        self.has_sound = True
+
+
+@dataclass(slots=True)
+class Session:
+    id: SessionId
+    voice: Voice
+    slot: SlotId | None = None
+    speech: Speech | None = None
+    is_warm: bool = False
+    """The slot holds the voice's prefix (and `Warm` was reported)."""
+    warm_asked: bool = False
+    idle_since_s: float = 0.0
+    queued_since_s: float | None = None
+    """Since when it waits for a slot with something to say."""
+
+    @property
+    def is_idle(self) -> bool:
+        return self.speech is None or not self.speech.has_work

@@ -1,0 +1,93 @@
+"""Routes. Everything a socket does is in `hub` and `connection`; here is only HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
+
+from realtime.errors import HandshakeRefused
+from realtime.server.auth import check_key
+from realtime.server.hub import Hub
+
+__all__ = ["make_app"]
+
+PAGE_FOLDER = Path(__file__).parents[2] / "clients" / "js"
+
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; worker-src 'self' blob:; "
+        "connect-src 'self' ws: wss:; media-src 'self' blob:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+
+
+class _SecurityHeaders(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        response = await call_next(request)
+        for name, value in _SECURITY_HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+
+def make_app(hub: Hub) -> Starlette:
+    async def live(socket: WebSocket) -> None:
+        try:
+            await hub.serve(socket)
+        except HandshakeRefused as refusal:
+            await socket.send_denial_response(_refused(refusal))
+
+    async def healthz(request: Request) -> Response:
+        """The process lives and its engine has not failed."""
+        return JSONResponse({"status": "failed" if hub.is_failed else "ok"}, 503 if hub.is_failed else 200)
+
+    async def readyz(request: Request) -> Response:
+        """Sessions are taken: model loaded, engine threads moving, not draining."""
+        return JSONResponse({"ready": hub.is_ready}, 200 if hub.is_ready else 503)
+
+    async def metrics(request: Request) -> Response:
+        return Response(hub.metrics.exposition(), media_type="text/plain; version=0.0.4")
+
+    async def voices(request: Request) -> Response:
+        try:
+            check_key(request, hub.config.api_keys)
+        except HandshakeRefused as refusal:
+            return _refused(refusal)
+        if not hub.is_ready:
+            return JSONResponse({"status": 503, "code": "not_ready", "message": "still loading"}, 503)
+        listed = [{"name": v.name, "description": v.description} for v in hub.voices.values()]
+        rate_hz = hub.runtime.engine.limits.sample_rate_hz
+        return JSONResponse({"voices": listed, "default": hub.default_voice, "sample_rate": rate_hz})
+
+    async def page(request: Request) -> Response:
+        return FileResponse(PAGE_FOLDER / "demo.html")
+
+    return Starlette(
+        routes=[
+            WebSocketRoute("/v1/tts/live", live),
+            Route("/v1/voices", voices),
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", metrics),
+            Route("/", page),
+            Mount("/client", StaticFiles(directory=PAGE_FOLDER)),
+        ],
+        middleware=[Middleware(_SecurityHeaders)],
+    )
+
+
+def _refused(refusal: HandshakeRefused) -> JSONResponse:
+    headers = {"Retry-After": str(refusal.retry_after_s)} if refusal.retry_after_s is not None else None
+    body = {"status": refusal.http_status, "code": refusal.code, "message": str(refusal)}
+    return JSONResponse(body, refusal.http_status, headers)

@@ -1,0 +1,118 @@
+"""From start to exit: bind, load and warm up the engine, serve, drain on a signal, exit with the right status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+import uvloop
+
+from engine.api import Engine
+from realtime.config import ServerConfig
+from realtime.server.app import make_app
+from realtime.server.hub import Hub
+
+__all__ = ["serve"]
+
+log = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep the interpreter from the event loop; the default of 5 ms shows in every wake-up."""
+
+SEND_BUFFER_BYTES = 64 * 1024
+"""Small on purpose: what lies in kernel buffers can neither be cancelled nor be told from sound that is heard."""
+
+PING_S = 20.0
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but the first signal drains before it shuts down."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+        self._draining: asyncio.Task[None] | None = None
+        self.failed = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._draining is None and not self.failed:
+            log.info("%s: finishing running streams", signal.Signals(sig).name)
+            self._draining = asyncio.get_event_loop().create_task(self._drain())
+        else:
+            self.should_exit = True
+
+    async def _drain(self) -> None:
+        await self._hub.drain()
+        self.should_exit = True
+
+    def engine_failed(self) -> None:
+        """Sessions were told; leave the loop a moment to send, then exit."""
+        self.failed = True
+        asyncio.get_running_loop().call_later(0.3, setattr, self, "should_exit", True)
+
+
+def serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
+    """Blocks until the server ended; returns the exit status (1 if the engine failed)."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    return uvloop.run(_serve(config, load))
+
+
+async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
+    hub = Hub(config, on_failure=lambda: server.engine_failed())
+    listening = _listen(config)
+    server = _Server(
+        uvicorn.Config(
+            make_app(hub),
+            ws="websockets-sansio",
+            ws_max_size=config.max_message_bytes + 1,
+            ws_ping_interval=PING_S,
+            ws_ping_timeout=PING_S,
+            ws_per_message_deflate=False,
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            timeout_graceful_shutdown=5,
+        ),
+        hub,
+    )
+    loading = asyncio.create_task(_load(hub, server, load, listening), name="load")
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        loading.cancel()
+        hub.close()
+    return 1 if server.failed else 0
+
+
+async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening: socket.socket) -> None:
+    """Load in a thread, so that health checks are answered meanwhile."""
+    try:
+        engine = await asyncio.to_thread(load)
+    except Exception as error:  # whatever it is, the server cannot speak: say so and exit
+        log.critical("the model could not be loaded: %s", error)
+        server.failed = server.should_exit = True
+        return
+    hub.open(engine)
+    host, port = listening.getsockname()[:2]
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    log.info("ready: %s voices, %s slots", len(hub.voices), engine.limits.slots)
+    log.info("demo page  http://%s:%s/", shown, port)
+    log.info("live       ws://%s:%s/v1/tts/live", shown, port)
+
+
+def _listen(config: ServerConfig) -> socket.socket:
+    """A listening socket with a small send buffer; accepted sockets inherit it."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    listening.bind((config.host, config.port))
+    listening.listen(1024)
+    listening.setblocking(False)
+    return listening
