@@ -166,6 +166,10 @@ class Codec:
     def device(self) -> torch.device:
         return next(self._model.parameters()).device
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """The fused weights by checkpoint name, fp32."""
+        return dict(self._model.state_dict())
+
     def new_state(self, slots: int) -> StreamState:
         """Decoding state for `slots` streams, all fresh."""
         return StreamState.zeros(self._decode_shapes, slots, self.device)

@@ -1,2 +1,6 @@
-def add_arguments(p): pass
-def run(o): return 0
+def add_arguments(p):
+    pass
+
+
+def run(o):
+    return 0
