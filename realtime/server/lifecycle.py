@@ -57,9 +57,24 @@ class _Server(uvicorn.Server):
         asyncio.get_running_loop().call_later(0.3, setattr, self, "should_exit", True)
 
 
+class _NoFalseAlarm(logging.Filter):
+    """uvicorn 0.54 reports a refused handshake, properly answered, as an application error."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "without completing handshake" not in record.getMessage()
+
+
+def _quiet_uvicorn() -> None:
+    """Its info lines repeat each socket's address with the query string, and the query may hold a key."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.setLevel(logging.WARNING)
+    logger.addFilter(_NoFalseAlarm())
+
+
 def serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
     """Blocks until the server ended; returns the exit status (1 if the engine failed)."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _quiet_uvicorn()
     return uvloop.run(_serve(config, load))
 
 
