@@ -68,6 +68,8 @@ async def speak(
             if i == 0:
                 turn.text_sent_s = time.monotonic()
             await socket.send(_pack({"event": "text", "text": piece if i == 0 else " " + piece}))
+        # As agents do; it also tells the server to keep the socket for the next turn.
+        await socket.send(_pack({"event": "flush"}))
         await socket.send(_pack({"event": "stop"}))
 
     async def receive() -> None:

@@ -186,7 +186,9 @@ class _OggOpus:
         self._frames.discard()
 
     def close(self) -> list[AudioChunk]:
-        """The end page trims the padding of the last drain. A stream without audio stays empty."""
+        """The end page trims the padding of its own packets; where a drain came before, the padding is out already.
+        A stream without audio stays empty."""
+        self._frames.padding_samples = 0
         packets = self._frames.drain()
         self._granule += len(packets) * self._frames.opus.frame_samples * self._scale
         if not packets and not self._has_audio:

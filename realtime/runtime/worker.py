@@ -128,8 +128,9 @@ class Worker:
             voice.times, voice.last_unit = output.times or voice.times, output.unit
             chunks = voice.encoder.encode(output.pcm)
             return self._chunks(voice, output, chunks, time.perf_counter() - began)
-        # Marks must be true: what the encoder still holds belongs before them.
-        is_boundary = not isinstance(output, UnitDone) or output.drained
+        # Marks must be true: what the encoder still holds belongs before them. After UtteranceDone the container is
+        # closed, which drains it too, and can trim the padding.
+        is_boundary = isinstance(output, MarkReached) or (isinstance(output, UnitDone) and output.drained)
         held = self._chunks(voice, output, voice.encoder.drain(), 0.0) if is_boundary else []
         return [*held, output]
 

@@ -114,8 +114,8 @@ class UnitAudio:
 
 @dataclass(frozen=True, slots=True)
 class UnitDone:
-    """All audio of the unit went out before this. `is_cut`: it hit its frame limit. `drained`: no other unit
-    is queued, so the encoder should push out what it holds."""
+    """All audio of the unit went out before this. `is_cut`: it hit its frame limit. `drained`: neither
+    another unit nor the end is queued, so the encoder should push out what it holds."""
 
     session: SessionId
     utterance: UtteranceId

@@ -348,7 +348,7 @@ class Scheduler:
             del self._by_epoch[session.slot, g.epoch]
             speech.generation = None
             speech.waiting_since_s = now
-            drained = not any(isinstance(item, Speak) for item in speech.queue)
+            drained = not speech.is_ended and not any(isinstance(item, Speak) for item in speech.queue)
             self._outputs.append(UnitDone(session.id, speech.utterance, g.unit, g.is_cut, drained))
         while speech.queue and isinstance(speech.queue[0], Mark):
             mark = speech.queue.popleft()

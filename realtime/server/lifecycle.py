@@ -68,9 +68,24 @@ class _Server(uvicorn.Server):
         self._ending = asyncio.create_task(end(), name="end")
 
 
+class _NoFalseAlarm(logging.Filter):
+    """uvicorn 0.54 reports a refused handshake, properly answered, as an application error."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "without completing handshake" not in record.getMessage()
+
+
+def _quiet_uvicorn() -> None:
+    """Its info lines repeat each socket's address with the query string, and the query may hold a key."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.setLevel(logging.WARNING)
+    logger.addFilter(_NoFalseAlarm())
+
+
 def serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
     """Blocks until the server ended; returns the exit status (1 if the engine failed)."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _quiet_uvicorn()
     return uvloop.run(_serve(config, load))
 
 

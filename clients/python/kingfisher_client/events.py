@@ -1,0 +1,60 @@
+"""What a stream yields. Times are milliseconds, as on the wire (clients/PROTOCOL.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Audio", "Cancelled", "Event", "Finish", "Flushed", "Ready", "Warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The server holds a warm slot for this voice."""
+
+    voice: str
+    sample_rate: int
+    request_id: str
+    limits: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """`data` for byte formats, `packets` for `opus_packets`; `pts_ms` is its place in the utterance."""
+
+    utterance: int
+    seq: int
+    pts_ms: float
+    duration_ms: float
+    data: bytes = b""
+    packets: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    seq: int
+    audio_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    utterance: int
+    spoken_text: str
+    remaining_text: str
+    audio_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    usage: dict[str, Any]
+    ttfa_ms: dict[str, float] | None
+    time_ms: float
+
+
+Event = Ready | Audio | Flushed | Cancelled | Warning | Finish
