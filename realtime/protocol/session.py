@@ -187,12 +187,12 @@ class SessionMachine:
             stream.is_closing = True
             self._events.append(CloseStream(current.number))
 
-    def stream_closed(self, chunk: AudioChunk | None, now: float) -> None:
-        """Answers CloseStream: the container is complete; `chunk` holds its last bytes."""
+    def stream_closed(self, utterance: int, chunk: AudioChunk | None, now: float) -> None:
+        """Answers CloseStream: the container is complete; `chunk` holds its last bytes, and maybe sound."""
         current, stream = self._utterance, self._stream
         if self._is_shut or current is None or stream is None or not stream.is_closing:
             return
-        if chunk is not None:
+        if chunk is not None and utterance == current.number:
             stream.audio_ms += chunk.duration_ms
             self._send(current.take_audio(chunk, None, stream.since_ms(now)))
         self._finish(stream, now)
@@ -306,7 +306,7 @@ class SessionMachine:
         spoken, remaining = utterance.split_at(played_ms)
         self._send(Cancelled(utterance.number, spoken, remaining, round(utterance.audio_ms, 2)))
         if stream.is_closing:
-            # All of it was sent already; the container's end, still to come, belongs to no cancelled utterance.
+            # Nothing is left to speak. The container's end, still to come, would be heard: it is dropped.
             self._next_utterance(stream)
             return
         self._events.append(Cancel(utterance.number))

@@ -160,7 +160,7 @@ class Connection:
             case job.UtteranceDone():
                 machine.utterance_done(delivery.utterance)
             case StreamClosed():
-                machine.stream_closed(delivery.chunk, now)
+                machine.stream_closed(delivery.utterance, delivery.chunk, now)
             case job.Failed():
                 machine.failed(delivery.utterance, delivery.code, delivery.message, now)
 

@@ -107,7 +107,6 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
             lifespan="off",
             access_log=False,
             log_config=None,
-            log_level="warning",  # below that uvicorn logs each socket's URL, which may hold a key
             timeout_graceful_shutdown=5,
         ),
         hub,
