@@ -43,6 +43,8 @@ class Talk:
         self._work: deque[events.SessionEvent] = deque()
         self._made: deque[Callable[[], None]] = deque()
         self._is_first = True
+        self.last_chunk: AudioChunk | None = None
+        """What closing the container yields."""
         self.pump()
 
     # ---- the client ----------------------------------------------------------------------------------
@@ -82,7 +84,7 @@ class Talk:
                 self._work.append(event)
 
     def _close_stream(self, utterance: int) -> None:
-        self.machine.stream_closed(utterance, None, self.now)
+        self.machine.stream_closed(utterance, self.last_chunk, self.now)
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from realtime.audio.chunk import AudioChunk
 from realtime.errors import Draining, Internal
 from realtime.protocol import events
 from tests.session_talk import TTFA_PARTS, Talk
@@ -87,6 +88,15 @@ def test_time_to_first_audio_runs_from_the_first_text_and_is_split(talk: Talk) -
     talk.run()
     assert talk.replies[-1]["ttfa_ms"] == {"total": 125.0, **TTFA_PARTS}
     assert talk.of(events.Finished) == [events.Finished("stop", 125.0)]
+
+
+def test_the_containers_end_is_part_of_the_stream(talk: Talk) -> None:
+    talk.last_chunk = AudioChunk(5.0, b"the end")
+    talk.start(text="Alpha.")
+    talk.send("stop")
+    talk.run()
+    assert (talk.replies[-2]["audio"], talk.replies[-2]["pts_ms"]) == (b"the end", 300.0)
+    assert talk.replies[-1]["usage"]["audio_ms"] == 305.0
 
 
 def test_usage_counts_characters_and_bytes(talk: Talk) -> None:
@@ -258,6 +268,7 @@ def test_a_cancel_after_stop_ends_the_stream(talk: Talk) -> None:
 
 
 def test_a_cancel_that_crosses_with_the_containers_end_still_gets_its_finish(talk: Talk) -> None:
+    talk.last_chunk = AudioChunk(5.0, b"the end")
     talk.start(text="Alpha beta gamma.")
     talk.send("stop")
     while not talk.of(events.CloseStream):
@@ -266,7 +277,8 @@ def test_a_cancel_that_crosses_with_the_containers_end_still_gets_its_finish(tal
     talk.send("cancel")
     assert talk.replies[-1]["spoken_text"] == "Alpha beta gamma."
     talk.run()
-    assert names(talk)[-2:] == ["cancelled", "finish"]
+    assert names(talk)[-2:] == ["cancelled", "finish"], "nor is the container's end heard"
+    assert len(talk.of(events.Begin)) == 1, "there is nothing left to begin"
 
 
 def test_a_cancel_that_crosses_with_finish_is_answered_and_harms_nothing(talk: Talk) -> None:
