@@ -40,7 +40,7 @@ def _rule(pattern: str, replacement: str | Callable[[re.Match[str]], str], flags
 
 
 _MONTHS = "January February March April May June July August September October November December".split()
-_MONTH = "|".join([*_MONTHS, *(m[:3] + r"\." for m in _MONTHS)])
+_MONTH = "|".join([*_MONTHS, r"Sept\.", *(m[:3] + r"\." for m in _MONTHS)])
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 _SCALES = r"hundred|thousand|million|billion|trillion"
 
