@@ -1,4 +1,4 @@
-"""What every backend must do, on the tiny model. The reference backend is the specification; the others agree with it."""
+"""What every backend must do, on the tiny model. The reference backend is the specification; others agree with it."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import struct
 
 import numpy as np
@@ -28,7 +29,7 @@ def tone(samples: int, rate_hz: int = RATE_HZ, hz: float = 440.0) -> np.ndarray:
 
 def run(encoder: AudioEncoder, pcm: np.ndarray, cuts: list[int]) -> list[AudioChunk]:
     edges = [0, *sorted(cut % (len(pcm) + 1) for cut in cuts), len(pcm)]
-    chunks = [c for a, b in zip(edges, edges[1:], strict=False) for c in encoder.encode(pcm[a:b])]
+    chunks = [c for a, b in itertools.pairwise(edges) for c in encoder.encode(pcm[a:b])]
     return chunks + encoder.close()
 
 
