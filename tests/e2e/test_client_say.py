@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from tests.real_server import ROOT, real_server
+from tests.server_process import ROOT, server_process
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with real_server() as http:
-        yield http.replace("http://", "ws://") + "/v1/tts/live"
+    with server_process("--model", "null") as server:
+        yield server.ws
 
 
 SAY = [sys.executable, "-c", "import sys; from kingfisher_client.say import main; sys.exit(main())"]
