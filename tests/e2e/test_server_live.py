@@ -129,7 +129,7 @@ async def test_sessions_hear_their_own_sound(server: Server) -> None:
     async def one(word: str) -> float:
         async with server.caller() as caller:
             text = f"The tone of this sentence is {word}. " * 2
-            await caller.say("start", context_id="", request={"format": "pcm", "text": text})
+            await caller.say("start", context_id="", request={"format": "pcm", "text": text, "max_lead_s": 30})
             await caller.say("stop")
             await caller.hear("finish")
             return tone_hz(pcm(caller.heard))
@@ -145,7 +145,7 @@ async def test_after_a_barge_in_only_the_new_sound_is_heard(server: Server) -> N
         for _ in range(3):
             await caller.hear("audio")
         await caller.say("cancel", played_ms=100)
-        await caller.say("text", text="And here comes the high one for as long as it takes.")
+        await caller.say("text", text="And here is the high one.")
         await caller.say("stop")
         cancelled = await caller.hear("cancelled")
         after = len(caller.heard)
