@@ -67,6 +67,8 @@ _COLUMNS = {
     "prefill_max_ms": "max",
     "first_frame_p50_ms": "1st frame\np50 ms",
     "first_frame_max_ms": "max",
+    "decode_p50_ms": "decode\np50 ms",
+    "vocode_p50_ms": "codec\np50 ms",
     "underruns": "late",
 }
 
@@ -77,7 +79,6 @@ class Level:
 
     concurrency: int
     utterances: int
-    """Of all streams together."""
     frames: int = 0
     wall_s: float = 0.0
     audio_s: float = 0.0
@@ -85,6 +86,9 @@ class Level:
     """Of each text, in a slot that held the voice already."""
     first_frame_ms: list[float] = field(default_factory=list)
     """From asking for the prefill to holding the first PCM."""
+    decode_ms: list[float] = field(default_factory=list)
+    vocode_ms: list[float] = field(default_factory=list)
+    """Of each step that had such rows."""
     underruns: int = 0
     """Pieces of audio that came after the listener had played all before."""
 
@@ -96,25 +100,34 @@ class Level:
             "frames": self.frames,
             "frames_per_s": round(self.frames / self.wall_s, 1),
             "rtf": round(self.wall_s * self.concurrency / self.audio_s, 4) if self.audio_s else None,
-            "prefill_p50_ms": round(median(self.prefill_ms), 2),
+            "prefill_p50_ms": _median(self.prefill_ms),
             "prefill_max_ms": round(max(self.prefill_ms), 2),
-            "first_frame_p50_ms": round(median(self.first_frame_ms), 2) if self.first_frame_ms else None,
-            "first_frame_max_ms": round(max(self.first_frame_ms), 2) if self.first_frame_ms else None,
+            "first_frame_p50_ms": _median(self.first_frame_ms),
+            "first_frame_max_ms": round(max(self.first_frame_ms, default=0.0), 2),
+            "decode_p50_ms": _median(self.decode_ms),
+            "vocode_p50_ms": _median(self.vocode_ms),
             "underruns": self.underruns,
         }
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return round(median(values), 2) if values else None
 
 
 def run_bench(
     engine: Engine, concurrencies: Sequence[int], utterances: int, *, lead_s: float | None = None
 ) -> list[Level]:
-    """Measure each concurrency with `utterances` texts per stream. A table and, as the last line, one JSON document go
-    to stdout, progress goes to stderr. Raises ValueError for more streams than slots."""
-    levels = []
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    """Measure each concurrency that the slots allow, with `utterances` texts and at least one per stream. A table and,
+    as the last line, one JSON document go to stdout; progress, and what was left out, to stderr."""
+    levels, notes = [], Console(stderr=True)
+    with Progress(console=notes, transient=True) as progress:
         for concurrency in concurrencies:
-            task = progress.add_task(f"{concurrency} streams", total=concurrency * utterances)
-            advance = partial(progress.advance, task)
-            levels.append(_Run(engine, concurrency, utterances, lead_s, advance).level())
+            if concurrency > engine.limits.slots:
+                notes.print(f"{concurrency} streams need as many slots; there are {engine.limits.slots}")
+                continue
+            count = max(utterances, concurrency)
+            task = progress.add_task(f"{concurrency} streams", total=count)
+            levels.append(_Run(engine, concurrency, count, lead_s, partial(progress.advance, task)).level())
     figures = [level.figures() for level in levels]
     table = Table(*_COLUMNS.values())
     for row in figures:
@@ -126,7 +139,8 @@ def run_bench(
 
 
 def measure(engine: Engine, concurrency: int, utterances: int, *, lead_s: float | None = None) -> Level:
-    """One level. With `lead_s`, a stream is decoded only while it is less than so far ahead of its playback."""
+    """`utterances` texts, `concurrency` at a time. With `lead_s`, a stream is decoded only while it is less than so far
+    ahead of its playback. Raises ValueError for more streams than slots, EngineError for a fault."""
     return _Run(engine, concurrency, utterances, lead_s, lambda: None).level()
 
 
@@ -135,7 +149,6 @@ class _Stream:
     """A slot and the text it speaks now; the counts are frames of that text."""
 
     slot: SlotId
-    texts_left: int
     epoch: Epoch
     asked_s: float = 0.0
     max_frames: int = 0
@@ -173,18 +186,18 @@ class _Run:
     ) -> None:
         if not 1 <= concurrency <= engine.limits.slots:
             raise ValueError(f"{concurrency} streams do not fit into {engine.limits.slots} slots")
-        if utterances < 1:
-            raise ValueError(f"utterances must be positive, not {utterances}")
+        if utterances < concurrency:
+            raise ValueError(f"{utterances} utterances are not one for each of {concurrency} streams")
         self._engine, self._limits = engine, engine.limits
         self._voice = next(iter(engine.voices.values()))
         self._lead_s, self._on_utterance = lead_s, on_utterance
-        self._streams = [_Stream(SlotId(slot), utterances, Epoch(0)) for slot in range(concurrency)]
-        self._level = Level(concurrency, concurrency * utterances)
+        self._streams = [_Stream(SlotId(slot), Epoch(0)) for slot in range(concurrency)]
+        self._left = utterances
+        self._level = Level(concurrency, utterances)
         self._flying: deque[tuple[StepPlan, Ticket]] = deque()
         self._asked = self._step = self._collected = 0
 
     def level(self) -> Level:
-        """Raises EngineError if a row faults."""
         for stream in self._streams:
             self._engine.prefill(Prefill(stream.slot, self._next_epoch(), self._voice))
         began = time.perf_counter()
@@ -203,11 +216,12 @@ class _Run:
     def _ask(self, prefills: ThreadPoolExecutor) -> None:
         """Order the next text of every stream that is through with its last and that no submitted step names."""
         for index, stream in enumerate(self._streams):
-            if stream.prefill is not None or stream.last_step > self._collected:
+            if stream.prefill is not None or stream.last_step > self._collected or not self._left:
                 continue
+            self._left -= 1
             text = TEXTS[self._asked % len(TEXTS)]
             longest_s = LONGEST_S + LONGEST_PER_CHAR_S * len(text)
-            fresh = _Stream(stream.slot, stream.texts_left - 1, self._next_epoch(), time.perf_counter())
+            fresh = _Stream(stream.slot, self._next_epoch(), time.perf_counter())
             fresh.max_frames = math.ceil(longest_s / self._limits.frame_s)
             sampling = Sampling(seed=fresh.epoch)
             order = Prefill(stream.slot, fresh.epoch, self._voice, text, False, sampling, fresh.max_frames)
@@ -266,6 +280,10 @@ class _Run:
         plan, ticket = self._flying.popleft()
         result = self._engine.collect(ticket)
         self._collected = plan.step
+        if plan.decode:
+            self._level.decode_ms.append(result.decode_s * 1000)
+        if plan.vocode:
+            self._level.vocode_ms.append(result.vocode_s * 1000)
         if result.faults:
             raise EngineError(result.faults[0].message)
         by_epoch = {stream.epoch: stream for stream in self._streams}
@@ -283,7 +301,7 @@ class _Run:
         for stream in self._streams:
             if stream.prefill is not None and stream.is_complete:
                 self._finish(stream)
-        self._streams = [stream for stream in self._streams if stream.prefill is not None or stream.texts_left]
+        self._streams = [stream for stream in self._streams if stream.prefill is not None or self._left]
 
     def _hear(self, stream: _Stream, audio: Audio, now: float) -> None:
         frames = audio.frames if stream.end is None else min(audio.frames, stream.end - audio.first_frame)

@@ -41,7 +41,7 @@ class ServerConfig:
     """A client that takes no data for so long is dropped."""
     max_out_bytes: int = 4 << 20
     """Unsent output of one session; more means that the client does not read."""
-    max_stream_chars: int = 100_000
+    max_stream_chars: int = 1_000_000
     max_message_bytes: int = 16 << 20
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """Accepted keys; none means no authentication."""

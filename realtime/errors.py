@@ -12,6 +12,7 @@
     │   ├── BadReference             bad_reference
     │   ├── TooMuchText              too_much_text
     │   ├── Overloaded               overloaded
+    │   ├── Draining                 draining
     │   └── Internal                 internal
     └── HandshakeRefused       answered with `http_status` before the socket opens
         ├── BadKey             401   bad_key
@@ -32,6 +33,7 @@ __all__ = [
     "BadReference",
     "BadRequest",
     "ConnectionFault",
+    "Draining",
     "HandshakeRefused",
     "Internal",
     "Malformed",
@@ -96,6 +98,12 @@ class TooMuchText(StreamFault):
 
 class Overloaded(StreamFault):
     code = "overloaded"
+
+
+class Draining(StreamFault):
+    """The server goes down before the stream is over; the socket closes with it."""
+
+    code = "draining"
 
 
 class Internal(StreamFault):

@@ -25,7 +25,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class UseVoice:
-    """Make the session's slot warm for this voice. Exactly one of the two is set."""
+    """The session's slot must hold this voice; often it does already. Exactly one of the two is set."""
 
     name: str | None
     reference: Reference | None
@@ -82,4 +82,13 @@ class Shut:
     reason: str
 
 
-SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | CloseStream | Shut
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A stream ended (its `finish` is among the frames). For the shell's figures."""
+
+    reason: Literal["stop", "error"]
+    ttfa_ms: float | None
+    """First text to first audio; None: there was no audio."""
+
+
+SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | CloseStream | Shut | Finished

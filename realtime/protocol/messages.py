@@ -36,7 +36,8 @@ class StartRequest(msgspec.Struct):
 
 
 class Start(msgspec.Struct):
-    request: StartRequest | None = None
+    request: Any = None
+    """A map, read by `realtime.protocol.request`: a bad field there is the stream's fault, not the socket's."""
     debug: bool | None = None
 
 
@@ -57,7 +58,8 @@ class Cancel(msgspec.Struct):
 
 
 class Ping(msgspec.Struct):
-    id: Any = None
+    id: int | float | str | None = None
+    """Sent back as it came, so it must be something that can be: no maps, no lists."""
 
 
 ClientMessage = Start | Text | Flush | Stop | Cancel | Ping

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from realtime.errors import BadRequest
 from realtime.protocol.events import AudioFormat, OutputSpec, Reference
@@ -13,6 +16,7 @@ __all__ = ["PCM_RATES_HZ", "StreamRequest", "parse_request"]
 
 FORMATS: tuple[AudioFormat, ...] = ("opus", "opus_packets", "pcm", "wav")
 PCM_RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+OPUS_RATE_HZ = 48_000
 OPUS_BITRATES = (16_000, 128_000)
 MAX_KBIT = 512
 """Clients send bit rates in bit/s or kbit/s; no sensible bit/s value is this small."""
@@ -39,8 +43,12 @@ class StreamRequest:
     max_lead_s: float
 
 
-def parse_request(request: StartRequest) -> StreamRequest:
-    """Raises BadRequest naming the field, what was sent and what is allowed."""
+def parse_request(data: Any) -> StreamRequest:
+    """`data` as it was decoded. Raises BadRequest naming the field, what was sent and what is allowed."""
+    try:
+        request = msgspec.convert({} if data is None else data, StartRequest)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise BadRequest(f"request: {error}") from None
     chunk_chars = DEFAULT_CHUNK_CHARS if request.chunk_length is None else request.chunk_length
     seed = request.seed
     if seed is not None and not 0 <= seed < 1 << 63:
@@ -82,11 +90,11 @@ def _output(request: StartRequest) -> OutputSpec:
     chosen = next((f for f in FORMATS if f == name), None)
     if chosen is None:
         raise BadRequest(f"format {request.format!r} is not supported; choose one of {', '.join(FORMATS)}")
-    rate = request.sample_rate
-    allowed = (48_000,) if chosen in ("opus", "opus_packets") else PCM_RATES_HZ
-    if rate is not None and rate not in allowed:
-        raise BadRequest(f"sample_rate is {rate}; {chosen} is offered at {', '.join(map(str, allowed))} Hz")
-    return OutputSpec(chosen, rate, _bitrate(request.opus_bitrate))
+    is_opus = chosen in ("opus", "opus_packets")
+    rate_hz, allowed_hz = request.sample_rate, (OPUS_RATE_HZ,) if is_opus else PCM_RATES_HZ
+    if rate_hz is not None and rate_hz not in allowed_hz:
+        raise BadRequest(f"sample_rate is {rate_hz}; {chosen} is offered at {', '.join(map(str, allowed_hz))} Hz")
+    return OutputSpec(chosen, rate_hz, _bitrate(request.opus_bitrate) if is_opus else None)
 
 
 def _bitrate(value: int | None) -> int | None:

@@ -1,29 +1,63 @@
-"""The books of a stream and its utterances: what came in, what was sent of it, what a listener has heard."""
+"""The books of a stream and its utterances: what came in, what was cut from it, what was sent, what was heard."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
+from msgspec import UNSET
+
+from realtime.audio.chunk import AudioChunk
+from realtime.protocol.events import End, Mark, SessionEvent, Speak
+from realtime.protocol.replies import Audio
 from realtime.protocol.request import StreamRequest
-from realtime.text.segmenter import Segmenter
+from realtime.text.normalizer import normalize
+from realtime.text.segmenter import Segmenter, is_speakable
 
 __all__ = ["Stream", "Unit", "Utterance"]
+
+COMMON_MS_PER_CHAR = 70.0
+"""Unhurried English, for the first estimate of a unit's length."""
+
+_FIRST_WIDE_CHAR = "\u2e80"
+"""From here on scripts (CJK) write no spaces: any place between two characters is a word boundary."""
 
 
 @dataclass(slots=True)
 class Stream:
     """`start` … `finish`."""
 
-    request: StreamRequest
     began_s: float
+    request: StreamRequest
     seed: int
     chars: int = 0
     utf8_bytes: int = 0
     audio_ms: float = 0.0
     flushes: int = 0
     is_stopping: bool = False
-    ttfa_ms: dict[str, float] | None = None
+    """`stop` came: no more text."""
+    is_closing: bool = False
+    """All audio was sent; only the container's end is still to come."""
     first_text_s: float | None = None
+    ttfa_ms: dict[str, float] | None = None
+
+    def took_text(self, text: str, now: float) -> None:
+        self.chars += len(text)
+        self.utf8_bytes += len(text.encode("utf-8", "replace"))
+        if self.first_text_s is None and text.strip():
+            self.first_text_s = now
+
+    def took_first_audio(self, engine_parts_ms: dict[str, float], now: float) -> None:
+        """Only the stream's first counts; the caller may say so for each utterance."""
+        if self.ttfa_ms is None and self.first_text_s is not None:
+            self.ttfa_ms = {"total": round((now - self.first_text_s) * 1000, 2), **engine_parts_ms}
+
+    def since_ms(self, now: float) -> float:
+        return round((now - self.began_s) * 1000, 2)
+
+    @property
+    def usage(self) -> dict[str, float]:
+        return {"chars": self.chars, "utf8_bytes": self.utf8_bytes, "audio_ms": round(self.audio_ms, 2)}
 
 
 @dataclass(slots=True)
@@ -39,58 +73,112 @@ class Unit:
 
 @dataclass(slots=True)
 class Utterance:
-    """What is spoken between two barge-ins (or from `start` to `finish`)."""
+    """What is spoken between two barge-ins (or from `start` to `finish`). Its inputs return what is to be done."""
 
     number: int
     segmenter: Segmenter
+    normalizes: bool
     units: list[Unit] = field(default_factory=list)
     audio_ms: float = 0.0
     next_seq: int = 0
     held_flushes: list[int] = field(default_factory=list)
-    """Flushes that wait for speech under way (see `SessionMachine._flush`)."""
+    """Flushes that wait for speech under way (see `flush`)."""
+
+    # ---- text in, units out ------------------------------------------------------------------------
+
+    def feed(self, text: str) -> list[SessionEvent]:
+        return self._speak(self.segmenter.feed(text))
+
+    def flush(self, seq: int) -> list[SessionEvent]:
+        """Speak what is held, now, except inside a sentence while speech is under way: clients that flush after
+        every word would otherwise get speech word by word. What is held then goes out when that speech is done."""
+        self.held_flushes.append(seq)
+        is_inside_sentence = self.segmenter.pending and not self.segmenter.ends_sentence
+        return [] if is_inside_sentence and self.is_speaking else self._cut()
+
+    def end(self) -> list[SessionEvent]:
+        return [*self._cut(), End(self.number)]
+
+    def unit_done(self, unit_number: int) -> list[SessionEvent]:
+        """The unit's audio is complete."""
+        self.units[unit_number].is_done = True
+        return self._cut() if self.held_flushes and not self.is_speaking else []
 
     @property
     def is_speaking(self) -> bool:
-        """Whether a unit was handed over whose audio is not complete."""
-        return any(not unit.is_done for unit in self.units)
+        """Whether a unit was handed over whose audio is not complete. Units are completed in order."""
+        return bool(self.units) and not self.units[-1].is_done
 
-    def add_audio(self, unit_number: int, duration_ms: float) -> None:
-        self.audio_ms += duration_ms
-        self.units[unit_number].audio_ms += duration_ms
+    def _cut(self) -> list[SessionEvent]:
+        """All held text becomes units; the flushes that waited are answered behind them."""
+        events = self._speak(self.segmenter.flush())
+        marks, self.held_flushes = self.held_flushes, []
+        return [*events, *(Mark(self.number, seq) for seq in marks)]
+
+    def _speak(self, pieces: list[str]) -> list[SessionEvent]:
+        events: list[SessionEvent] = []
+        for text in pieces:
+            spoken = normalize(text) if self.normalizes else text
+            if is_speakable(spoken):
+                unit = Unit(len(self.units), text)
+                self.units.append(unit)
+                events.append(Speak(self.number, unit.number, spoken))
+        return events
+
+    # ---- what was sent and heard ---------------------------------------------------------------------
+
+    def take_audio(self, chunk: AudioChunk, unit_number: int | None, time_ms: float) -> Audio:
+        """Book a chunk of a unit (None: the container's end); returns its message."""
+        message = Audio(
+            time=time_ms,
+            utterance=self.number,
+            seq=self.next_seq,
+            pts_ms=round(self.audio_ms, 3),
+            duration_ms=round(chunk.duration_ms, 3),
+            audio=UNSET if chunk.packets else chunk.data,
+            packets=chunk.packets or UNSET,
+        )
+        self.next_seq += 1
+        self.audio_ms += chunk.duration_ms
+        if unit_number is not None:
+            self.units[unit_number].audio_ms += chunk.duration_ms
+        return message
 
     def split_at(self, played_ms: float | None) -> tuple[str, str]:
         """(spoken, remaining) text when the listener has heard `played_ms` (None: all that was sent).
 
-        An estimate: within a unit the text is taken to run evenly over its audio, and the cut falls on the last
-        word begun. A unit whose audio is incomplete is scaled by the pace of the finished ones.
+        An estimate: within a unit the text is taken to run evenly over its audio, and the cut falls behind the last
+        word begun. A unit whose audio is incomplete is scaled by the pace of the finished ones. A position outside
+        the audio sent is clamped: players report such.
         """
-        heard_ms = self.audio_ms if played_ms is None else min(max(played_ms, 0.0), self.audio_ms)
+        is_known = played_ms is not None and not math.isnan(played_ms)
+        heard_ms = min(max(played_ms or 0.0, 0.0), self.audio_ms) if is_known else self.audio_ms
         spoken: list[str] = []
         remaining: list[str] = []
-        ms_per_char = self._pace()
+        ms_per_char = self._ms_per_char()
         for unit in self.units:
             total_ms = unit.audio_ms if unit.is_done else max(unit.audio_ms, ms_per_char * len(unit.text))
             if heard_ms >= total_ms and unit.is_done:
                 spoken.append(unit.text)
-            elif heard_ms <= 0 or total_ms <= 0:
+            elif heard_ms <= 0:
                 remaining.append(unit.text)
             else:
-                cut = _word_boundary(unit.text, min(1.0, heard_ms / total_ms))
+                cut = _end_of_word(unit.text, round(min(1.0, heard_ms / total_ms) * len(unit.text)))
                 spoken.append(unit.text[:cut].strip())
                 remaining.append(unit.text[cut:].strip())
             heard_ms -= min(heard_ms, unit.audio_ms)
         remaining.append(self.segmenter.held.strip())
         return " ".join(filter(None, spoken)), " ".join(filter(None, remaining))
 
-    def _pace(self) -> float:
-        """Milliseconds per character of the finished units; a common speaking rate before there are any."""
+    def _ms_per_char(self) -> float:
+        """Pace of the finished units; a common one before there are any."""
         done = [unit for unit in self.units if unit.is_done and unit.audio_ms]
         chars = sum(len(unit.text) for unit in done)
-        return sum(unit.audio_ms for unit in done) / chars if chars else 70.0
+        return sum(unit.audio_ms for unit in done) / chars if chars else COMMON_MS_PER_CHAR
 
 
-def _word_boundary(text: str, share: float) -> int:
-    """Index of the end of the last word begun within the first `share` of the text."""
-    index = round(share * len(text))
-    space = text.find(" ", index)
-    return len(text) if space < 0 else space
+def _end_of_word(text: str, index: int) -> int:
+    """Index of the end of the word that `index` lies in."""
+    while index < len(text) and not text[index].isspace() and text[index] < _FIRST_WIDE_CHAR:
+        index += 1
+    return index

@@ -8,6 +8,7 @@ import msgspec
 
 from realtime.errors import Malformed, TextFrame, TooBig
 from realtime.protocol.messages import Cancel, ClientMessage, Flush, Ping, Start, Stop, Text
+from realtime.protocol.replies import Reply
 
 __all__ = ["decode", "encode"]
 
@@ -23,7 +24,9 @@ _KINDS: dict[str, type[ClientMessage]] = {
 _decoder = msgspec.msgpack.Decoder()
 _encoder = msgspec.msgpack.Encoder()
 
-encode = _encoder.encode
+
+def encode(reply: Reply) -> bytes:
+    return _encoder.encode(reply)
 
 
 def decode(frame: bytes | str, max_bytes: int) -> ClientMessage | None:

@@ -83,8 +83,7 @@ class DecodeLoop:
         limit = self._engine.limits.steps_in_flight
         while self._take_in():
             now = self.heartbeat_s = time.monotonic()
-            if order := self._scheduler.next_prefill(now):
-                self._prefills.put(order)
+            self._order_prefill(now)
             plan = self._scheduler.plan(now)
             if plan is not None:
                 self._flying.append(self._engine.submit(plan))
@@ -92,8 +91,15 @@ class DecodeLoop:
                 result = self._engine.collect(self._flying.popleft())
                 self._scheduler.apply(result, time.monotonic())
                 self._observe(StepTimes(result.decode_s, result.vocode_s, len(result.decoded)))
+                # The step may have ended a unit: its successor must not wait until the loop comes round, which it
+                # may do asleep.
+                self._order_prefill(time.monotonic())
             if outputs := self._scheduler.take_outputs():
                 self._publish(outputs)
+
+    def _order_prefill(self, now: float) -> None:
+        if order := self._scheduler.next_prefill(now):
+            self._prefills.put(order)
 
     def _take_in(self) -> bool:
         """Pass on what came in; False once Stop did. Sleeps only when no step may run and none is in flight."""

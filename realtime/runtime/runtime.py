@@ -35,7 +35,8 @@ __all__ = ["Runtime"]
 log = logging.getLogger(__name__)
 
 INBOX_ITEMS = 65_536
-STALE_HEARTBEAT_S = 10.0
+STALE_HEARTBEAT_S = 8.0
+"""A decode thread that has not come round for so long is not healthy. A step takes well under a second."""
 
 
 class Runtime:
@@ -77,10 +78,10 @@ class Runtime:
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """End the threads and close the engine; work under way is dropped."""
-        self._inbox.put(Stop())
-        self._prefills.put(Stop())
+        self._inbox.put(Stop(), always=True)
+        self._prefills.put(Stop(), always=True)
         for box in self._work:
-            box.put(None)
+            box.put(None, always=True)
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -90,8 +91,12 @@ class Runtime:
     @property
     def is_healthy(self) -> bool:
         """All threads live and the decode thread came round lately."""
-        stale_s = time.monotonic() - self._decode.heartbeat_s
-        return self._failure is None and bool(self._threads) and stale_s < STALE_HEARTBEAT_S
+        is_stale = self.silent_s(time.monotonic()) > STALE_HEARTBEAT_S
+        return self._failure is None and bool(self._threads) and not is_stale
+
+    def silent_s(self, now: float) -> float:
+        """How long ago the decode thread came round."""
+        return now - self._decode.heartbeat_s
 
     def _guarded(self, name: str, run: Callable[[], None]) -> None:
         try:
@@ -110,14 +115,15 @@ class Runtime:
     # ---- from the event loop ---------------------------------------------------------------------------
 
     def send(self, command: Command) -> None:
-        """Raises MailboxFull when the engine is hopelessly behind."""
-        self._inbox.put(command)
-        if isinstance(command, Close):
-            self._worker(command.session).put(Forget(command.session))
+        """Raises MailboxFull when the engine is hopelessly behind; never for a Close, which must not be lost."""
+        is_close = isinstance(command, Close)
+        self._inbox.put(command, always=is_close)
+        if is_close:
+            self._worker(command.session).put(Forget(command.session), always=True)
 
-    def open_stream(self, session: SessionId, make_encoder: Callable[[], AudioEncoder]) -> None:
-        """A new container for the session; call it before the stream's Begin."""
-        self._worker(session).put(OpenStream(session, make_encoder))
+    def open_stream(self, session: SessionId, utterance: UtteranceId, make_encoder: Callable[[], AudioEncoder]) -> None:
+        """A new container for the session, which begins with this utterance; call it before the utterance's Begin."""
+        self._worker(session).put(OpenStream(session, utterance, make_encoder))
 
     def skip_to(self, session: SessionId, utterance: UtteranceId) -> None:
         """Barge-in: audio of earlier utterances that is still on its way is dropped."""

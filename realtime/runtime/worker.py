@@ -31,9 +31,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """From here on the session's audio goes into a new encoder."""
+    """From this utterance on the session's audio goes into a new encoder; what is still on its way from earlier
+    ones belongs to a stream that failed."""
 
     session: SessionId
+    utterance: UtteranceId
     make_encoder: Callable[[], AudioEncoder]
 
 
@@ -67,7 +69,8 @@ class _Voice:
     """A session's encoder, and the pieces of the time to first audio that wait for its first chunk."""
 
     encoder: AudioEncoder
-    first_utterance: int = 0
+    first_utterance: int
+    """Audio of earlier ones is dropped."""
     last_unit: int = 0
     times: SpeechTimes | None = None
 
@@ -96,7 +99,7 @@ class Worker:
     def _control(self, item: OpenStream | SkipTo | CloseStream | Forget) -> list[Delivery]:
         if isinstance(item, OpenStream):
             try:
-                self._voices[item.session] = _Voice(item.make_encoder())
+                self._voices[item.session] = _Voice(item.make_encoder(), item.utterance)
             except Exception as error:  # a missing libopus must end this stream, not the worker
                 log.warning("no encoder for session %s: %s", item.session, error)
                 return [Failed(item.session, None, "bad_request", str(error))]

@@ -71,7 +71,10 @@ def make_app(hub: Hub) -> Starlette:
         return JSONResponse({"voices": listed, "default": hub.default_voice, "sample_rate": rate_hz})
 
     async def page(request: Request) -> Response:
-        return FileResponse(PAGE_FOLDER / "demo.html")
+        demo = PAGE_FOLDER / "demo.html"
+        if not demo.is_file():
+            return JSONResponse({"status": 404, "code": "no_page", "message": "the demo page is not installed"}, 404)
+        return FileResponse(demo)
 
     return Starlette(
         routes=[
@@ -81,7 +84,7 @@ def make_app(hub: Hub) -> Starlette:
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             Route("/", page),
-            Mount("/client", StaticFiles(directory=PAGE_FOLDER)),
+            Mount("/client", StaticFiles(directory=PAGE_FOLDER, check_dir=False)),
         ],
         middleware=[Middleware(_SecurityHeaders)],
     )

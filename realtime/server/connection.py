@@ -11,12 +11,14 @@ import hashlib
 import logging
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from engine.api import BadReference, Sampling
+from engine.api import BadReference, Sampling, Voice
+from realtime import errors
 from realtime.audio.encoder import make_encoder
 from realtime.protocol import events
 from realtime.protocol.session import SessionMachine
@@ -33,73 +35,122 @@ __all__ = ["Connection", "reference_name"]
 
 log = logging.getLogger(__name__)
 
-TOO_SLOW = 4408
+INTERNAL, TOO_SLOW = 1011, 4408
+
+GOODBYE_S = 5.0
+"""How long a close frame may wait behind data that the peer does not take."""
+
+MAX_REASON_BYTES = 123
+"""A WebSocket control frame holds no more."""
 
 
 class Connection:
     def __init__(self, socket: WebSocket, hub: Hub, session: job.SessionId, machine: SessionMachine) -> None:
-        self._socket, self._hub, self._session, self.machine = socket, hub, session, machine
+        self._socket, self._hub, self._session, self._machine = socket, hub, session, machine
         self._outbox = Outbox(hub.config.max_out_bytes, hub.config.stall_s)
         self._events: deque[events.SessionEvent] = deque()
+        self._voice: Voice | None = None
         self._encoding: asyncio.Task[None] | None = None
-        self._sender: asyncio.Task[tuple[int, str]] | None = None
+        self._end: asyncio.Future[tuple[int, str] | None] = asyncio.get_running_loop().create_future()
+        """Close code and reason, or None when the peer is gone already."""
 
     async def run(self) -> None:
         """From accepted socket to its end; never raises for what a peer does."""
-        self._sender = asyncio.create_task(self._outbox.run(self._socket.send_bytes), name=f"send-{self._session}")
         reader = asyncio.create_task(self._read(), name=f"read-{self._session}")
+        sender = asyncio.create_task(self._send(), name=f"send-{self._session}")
         try:
-            self._pump()
-            await asyncio.wait({self._sender, reader}, return_when=asyncio.FIRST_COMPLETED)
-            await self._close_socket()
+            self._guarded(lambda: None)  # what the machine wants at connect
+            goodbye = await self._end
         finally:
-            for task in (self._sender, reader, self._encoding):
-                if task is not None:
-                    task.cancel()
+            # The engine learns of it first: whatever follows may take a while.
             self._hub.runtime.send(job.Close(self._session))
-            await asyncio.gather(self._sender, reader, return_exceptions=True)
+            tasks = [task for task in (reader, sender, self._encoding) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if goodbye is not None:
+            await self._say_goodbye(*goodbye)
 
     async def _read(self) -> None:
         """Feed the machine until the peer is gone."""
-        while True:
-            try:
-                message = await self._socket.receive()
-            except (WebSocketDisconnect, RuntimeError):
-                return
-            if message["type"] != "websocket.receive":
-                return
-            frame = message.get("bytes")
-            self.machine.receive(message.get("text", "") if frame is None else frame, time.monotonic())
-            self._pump()
-
-    async def _close_socket(self) -> None:
-        """If the sender ended, say why; if the reader did, the peer is gone already."""
-        assert self._sender is not None
-        if not self._sender.done():
-            return
-        error = self._sender.exception()
-        code, reason = (1006, "") if error else self._sender.result()
-        if isinstance(error, ClientTooSlow):
-            self._hub.metrics.dropped.inc()
-            code, reason = TOO_SLOW, str(error)
-        elif error is not None:
-            return  # every failed send means one thing: the peer is gone
         try:
-            async with asyncio.timeout(self._hub.config.stall_s):
-                await self._socket.close(code, reason[:120])
+            while (message := await self._socket.receive())["type"] == "websocket.receive":
+                frame = message.get("bytes")
+                frame = message.get("text", "") if frame is None else frame
+                self._guarded(partial(self._receive, frame))
+        except (WebSocketDisconnect, RuntimeError):
+            log.debug("session %s: the peer is gone", self._session)
+        finally:
+            self._end_with(None)
+
+    async def _send(self) -> None:
+        """Send what is in the outbox until it is closed. Every failed send means one thing: the peer is gone."""
+        try:
+            self._end_with(await self._outbox.run(self._socket.send_bytes))
+        except ClientTooSlow as error:
+            self._drop(error)
+        except (WebSocketDisconnect, RuntimeError):
+            log.debug("session %s: the peer was gone before its messages", self._session)
+        finally:
+            self._end_with(None)
+
+    def _drop(self, error: ClientTooSlow) -> None:
+        if not self._end.done():
+            self._hub.metrics.dropped.inc()
+            log.info("session %s: dropped, %s", self._session, error)
+        self._end_with((TOO_SLOW, str(error)))
+
+    def _end_with(self, goodbye: tuple[int, str] | None) -> None:
+        if not self._end.done():
+            self._end.set_result(goodbye)
+
+    async def _say_goodbye(self, code: int, reason: str) -> None:
+        reason = reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
+        try:
+            async with asyncio.timeout(GOODBYE_S):
+                await self._socket.close(code, reason)
         except (TimeoutError, RuntimeError, WebSocketDisconnect):
-            log.debug("session %s was gone before its close", self._session)
+            log.debug("session %s: the peer was gone before its close", self._session)
 
-    # ---- the engine's side -----------------------------------------------------------------------------
+    # ---- inputs --------------------------------------------------------------------------------------
 
-    def handle(self, delivery: Delivery) -> None:
-        """One delivery of this session, in stream order."""
-        now, machine = time.monotonic(), self.machine
+    def tick(self, now: float) -> None:
+        self._guarded(partial(self._machine.tick, now))
+
+    def drain(self) -> None:
+        self._guarded(self._machine.drain)
+
+    def give_up(self, fault: errors.StreamFault, close_code: int) -> None:
+        """The server cannot go on with this session."""
+        self._machine.give_up(fault, close_code, time.monotonic())
+        self._pump()
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """What the engine's side made for this session, in stream order."""
+        self._guarded(partial(self._take_all, deliveries))
+
+    def _guarded(self, step: Callable[[], object]) -> None:
+        """A fault of ours ends this session and no other, and is never silent."""
+        try:
+            step()
+            self._pump()
+        except Exception:
+            log.exception("session %s failed", self._session)
+            self.give_up(errors.Internal("a fault of the server"), INTERNAL)
+
+    def _receive(self, frame: bytes | str) -> None:
+        self._machine.receive(frame, time.monotonic())
+
+    def _take_all(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            self._take(delivery)
+
+    def _take(self, delivery: Delivery) -> None:
+        now, machine = time.monotonic(), self._machine
         match delivery:
             case UnitChunk():
                 self._hub.metrics.audio_s.inc(delivery.chunk.duration_ms / 1000)
-                parts = _ttfa_ms(delivery)
-                machine.audio(delivery.utterance, delivery.unit, delivery.chunk, parts, now)
+                machine.audio(delivery.utterance, delivery.unit, delivery.chunk, _engine_parts_ms(delivery), now)
             case job.Warm():
                 machine.warmed(delivery.voice.name)
             case job.UnitDone():
@@ -113,44 +164,39 @@ class Connection:
             case job.Failed():
                 machine.failed(delivery.utterance, delivery.code, delivery.message, now)
 
-    def tick(self, now: float) -> None:
-        self.machine.tick(now)
-        self._pump()
-
-    def pump(self) -> None:
-        """After a batch of `handle` calls."""
-        self._pump()
-
     # ---- machine -> outbox and runtime -----------------------------------------------------------------
 
     def _pump(self) -> None:
-        self._events.extend(self.machine.events())
         self._carry_out()
         try:
-            self._outbox.put(self.machine.frames())
+            self._outbox.put(self._machine.frames())
         except ClientTooSlow as error:
-            self._hub.metrics.dropped.inc()
-            self._outbox.close(TOO_SLOW, str(error))
-            if self._sender is not None:
-                self._sender.cancel()
+            self._drop(error)
 
     def _carry_out(self) -> None:
-        """Events in order; while a clip is being encoded the rest waits behind it."""
-        while self._events and self._encoding is None:
-            event = self._events.popleft()
+        """Events in order; while a clip is being encoded, those for the engine wait behind it."""
+        while True:
+            for event in self._machine.events():
+                if isinstance(event, events.Shut):
+                    self._outbox.close(event.code, event.reason)
+                elif isinstance(event, events.Finished):
+                    self._hub.metrics.observe_stream(event.reason, event.ttfa_ms)
+                else:
+                    self._events.append(event)
+            if self._encoding is not None or not self._events:
+                return
             try:
-                self._do(event)
+                self._do(self._events.popleft())
             except MailboxFull as error:
-                self.machine.failed(None, "overloaded", f"the engine is behind: {error}", time.monotonic())
+                self._fail_stream(errors.Overloaded(f"the engine is behind: {error}"))
 
     def _do(self, event: events.SessionEvent) -> None:
         runtime, session = self._hub.runtime, self._session
         match event:
-            case events.UseVoice(name=name, reference=reference):
-                if reference is not None:
-                    self._encoding = asyncio.create_task(self._use_reference(reference))
-                elif name is not None:
-                    runtime.send(job.Open(session, self._hub.voice(name)))
+            case events.UseVoice(name=None, reference=events.Reference() as reference):
+                self._encoding = asyncio.create_task(self._use_reference(reference), name=f"clone-{session}")
+            case events.UseVoice(name=str() as name):
+                self._use_voice(self._hub.voice(name))
             case events.Begin():
                 self._begin(event)
             case events.Speak():
@@ -165,33 +211,47 @@ class Connection:
                 runtime.send(job.Cancel(session, job.UtteranceId(event.utterance)))
             case events.CloseStream():
                 runtime.close_stream(session, job.UtteranceId(event.utterance))
-            case events.Shut():
-                self._outbox.close(event.code, event.reason)
 
     def _begin(self, event: events.Begin) -> None:
         runtime, session = self._hub.runtime, self._session
         utterance = job.UtteranceId(event.utterance)
         if event.new_stream:
             rate_hz = runtime.engine.limits.sample_rate_hz
-            runtime.open_stream(session, partial(make_encoder, event.output, rate_hz))
+            runtime.open_stream(session, utterance, partial(make_encoder, event.output, rate_hz))
         else:
             runtime.skip_to(session, utterance)
         sampling = Sampling(temperature=event.temperature, top_p=event.top_p, seed=event.seed)
         runtime.send(job.Begin(session, utterance, sampling, event.max_lead_s))
 
+    def _use_voice(self, voice: Voice) -> None:
+        if voice is not self._voice:
+            self._hub.runtime.send(job.Open(self._session, voice))
+            self._voice = voice
+
     async def _use_reference(self, reference: events.Reference) -> None:
         """Encode the clip, then go on with the events behind it. A bad clip fails the stream."""
+        failure: Exception | None = None
         try:
-            voice = await self._hub.clone(reference)
-            self._hub.runtime.send(job.Open(self._session, voice))
-        except (BadReference, MailboxFull) as error:
-            self.machine.failed(None, "bad_reference", str(error), time.monotonic())
-        finally:
-            self._encoding = None
-        self._pump()
+            self._use_voice(await self._hub.clone(reference))
+        except Exception as error:
+            failure = error
+        self._encoding = None
+        self._guarded(partial(self._clip_done, failure))
+
+    def _clip_done(self, failure: Exception | None) -> None:
+        if isinstance(failure, BadReference):
+            self._fail_stream(errors.BadReference(str(failure)))
+        elif isinstance(failure, MailboxFull):
+            self._fail_stream(errors.Overloaded(f"the engine is behind: {failure}"))
+        elif failure is not None:
+            raise failure
+
+    def _fail_stream(self, fault: errors.StreamFault) -> None:
+        self._machine.failed(None, fault.code, str(fault), time.monotonic())
 
 
-def _ttfa_ms(delivery: UnitChunk) -> dict[str, float] | None:
+def _engine_parts_ms(delivery: UnitChunk) -> dict[str, float] | None:
+    """The time to first audio inside the engine, by phase; only the first chunk of an utterance has it."""
     times = delivery.times
     if times is None:
         return None

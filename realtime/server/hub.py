@@ -14,15 +14,24 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from engine.api import Engine, Voice
 from realtime.config import ServerConfig
-from realtime.errors import HandshakeRefused, TooManySessions, Unavailable, VoiceNotFound
+from realtime.errors import (
+    Draining,
+    HandshakeRefused,
+    Internal,
+    StreamFault,
+    TooManySessions,
+    Unavailable,
+    VoiceNotFound,
+)
 from realtime.metrics import Metrics
 from realtime.protocol.events import Reference
-from realtime.protocol.session import SessionLimits, SessionMachine
+from realtime.protocol.replies import Limits
+from realtime.protocol.session import SessionMachine
 from realtime.runtime.delivery import Delivery
 from realtime.runtime.runtime import Runtime
 from realtime.scheduler.job import SessionId
 from realtime.server.auth import check_key, chosen_subprotocol
-from realtime.server.connection import Connection, reference_name
+from realtime.server.connection import INTERNAL, Connection, reference_name
 
 __all__ = ["Hub"]
 
@@ -30,6 +39,14 @@ log = logging.getLogger(__name__)
 
 CLONE_CACHE_ENTRIES = 64
 TICK_S = 1.0
+
+HUNG_S = 30.0
+"""An engine that has not come round for so long will not do so any more."""
+
+LAST_WORDS_S = 2.0
+"""For messages and close frames of sessions that were given up."""
+
+SERVER_GOES_DOWN = 1012
 
 
 class Hub:
@@ -41,7 +58,9 @@ class Hub:
         self._connections: dict[SessionId, Connection] = {}
         self._ids = count(1)
         self._clones: OrderedDict[str, Voice] = OrderedDict()
-        self._is_draining = False
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+        self._is_draining = self._has_failed = False
         self._ticker: asyncio.Task[None] | None = None
 
     # ---- life ------------------------------------------------------------------------------------------
@@ -57,7 +76,7 @@ class Hub:
             queue_s=self.config.queue_s,
         )
         self._runtime.start(asyncio.get_running_loop())
-        self._ticker = asyncio.create_task(self._tick(), name="tick")
+        self._ticker = asyncio.create_task(self._tick_forever(), name="tick")
 
     def close(self) -> None:
         if self._ticker is not None:
@@ -66,17 +85,23 @@ class Hub:
             self._runtime.stop()
 
     async def drain(self) -> None:
-        """Refuse new sessions; let streams finish for `drain_s`, then return."""
+        """Refuse new sessions; let streams finish for `drain_s`, fail those that did not, and return when all sockets
+        are closed."""
         self._is_draining = True
-        deadline = time.monotonic() + self.config.drain_s
-        while time.monotonic() < deadline:
-            for connection in list(self._connections.values()):
-                connection.machine.drain()
-                connection.pump()
-            if not any(c.machine.is_streaming for c in self._connections.values()):
-                return
-            await asyncio.sleep(0.1)
-        log.warning("%s streams were still open after %g s", len(self._connections), self.config.drain_s)
+        for connection in list(self._connections.values()):
+            connection.drain()
+        if not await self.emptied(self.config.drain_s):
+            log.warning("%s streams were still open after %g s", len(self._connections), self.config.drain_s)
+            self._give_up_all(Draining("the server shuts down and could not wait longer"), SERVER_GOES_DOWN)
+            await self.emptied(LAST_WORDS_S)
+
+    async def emptied(self, within_s: float) -> bool:
+        """Wait until no session is open; False if some still are."""
+        try:
+            await asyncio.wait_for(self._is_empty.wait(), within_s)
+        except TimeoutError:
+            return False
+        return True
 
     @property
     def runtime(self) -> Runtime:
@@ -89,7 +114,7 @@ class Hub:
 
     @property
     def is_failed(self) -> bool:
-        return self._runtime is not None and not self._runtime.is_healthy
+        return self._has_failed or (self._runtime is not None and not self._runtime.is_healthy)
 
     # ---- sessions --------------------------------------------------------------------------------------
 
@@ -99,16 +124,18 @@ class Hub:
         session = SessionId(next(self._ids))
         limits = self.runtime.engine.limits
         machine = SessionMachine(
-            limits=SessionLimits(self.config.max_message_bytes, self.config.max_stream_chars, self.config.idle_s),
+            limits=Limits(self.config.max_message_bytes, self.config.max_stream_chars, self.config.idle_s),
             voices=self.voices.keys(),
             voice=voice,
             request_id=f"{session}-{secrets.token_hex(4)}",
-            audio_format={"sample_rate": limits.sample_rate_hz, "frame_ms": round(limits.frame_s * 1000, 3)},
+            sample_rate_hz=limits.sample_rate_hz,
+            frame_ms=round(limits.frame_s * 1000, 3),
             new_seed=lambda: secrets.randbits(31),
             now=time.monotonic(),
         )
         connection = Connection(socket, self, session, machine)
         self._connections[session] = connection
+        self._is_empty.clear()
         self.metrics.sessions.set(len(self._connections))
         try:
             await socket.accept(subprotocol=chosen_subprotocol(socket))
@@ -117,6 +144,8 @@ class Hub:
             log.debug("session %s ended while it opened: %s", session, error)
         finally:
             del self._connections[session]
+            if not self._connections:
+                self._is_empty.set()
             self.metrics.sessions.set(len(self._connections))
 
     def _admit(self, socket: WebSocket) -> str:
@@ -152,7 +181,7 @@ class Hub:
 
     async def clone(self, reference: Reference) -> Voice:
         """The voice of a clip; each clip is encoded once while it stays in the cache. Raises BadReference."""
-        name = reference_name(reference)
+        name = await asyncio.to_thread(reference_name, reference)
         if name not in self._clones:
             voice = await self.runtime.encode_reference(reference.audio, reference.text, name)
             self._clones[name] = voice
@@ -164,27 +193,41 @@ class Hub:
     # ---- deliveries ------------------------------------------------------------------------------------
 
     def _dispatch(self, deliveries: list[Delivery]) -> None:
-        touched: dict[SessionId, Connection] = {}
+        shares: dict[SessionId, list[Delivery]] = {}
         for delivery in deliveries:
-            connection = self._connections.get(delivery.session)
-            if connection is not None:
-                connection.handle(delivery)
-                touched[delivery.session] = connection
-        for connection in touched.values():
-            connection.pump()
+            shares.setdefault(delivery.session, []).append(delivery)
+        for session, share in shares.items():
+            if (connection := self._connections.get(session)) is not None:
+                connection.deliver(share)
 
-    async def _tick(self) -> None:
+    async def _tick_forever(self) -> None:
+        due_s = time.monotonic()
         while True:
-            await asyncio.sleep(TICK_S)
+            due_s += TICK_S
+            await asyncio.sleep(due_s - time.monotonic())
             now = time.monotonic()
-            for connection in list(self._connections.values()):
-                connection.tick(now)
-            self.metrics.slots_used.set(self.runtime.slots_used)
-            self.metrics.speaking.set(self.runtime.sessions_speaking)
+            self.metrics.loop_late_s.observe(max(0.0, now - due_s))
+            self.tick(now)
+            due_s = max(due_s, now - TICK_S)
+
+    def tick(self, now: float) -> None:
+        """About once a second: sessions look at the clock, and so does the watch over the engine."""
+        for connection in list(self._connections.values()):
+            connection.tick(now)
+        self.metrics.slots_used.set(self.runtime.slots_used)
+        self.metrics.speaking.set(self.runtime.sessions_speaking)
+        if self.runtime.silent_s(now) > HUNG_S:
+            self._engine_failed(f"no step was completed for {HUNG_S:g} s")
 
     def _engine_failed(self, message: str) -> None:
+        """Every session is told, once; the process is of no use any more."""
+        if self._has_failed:
+            return
+        self._has_failed = True
         log.critical("the engine failed: %s", message)
-        for connection in list(self._connections.values()):
-            connection.machine.server_failed(message, time.monotonic())
-            connection.pump()
+        self._give_up_all(Internal("the engine failed"), INTERNAL)
         self._on_failure()
+
+    def _give_up_all(self, fault: StreamFault, close_code: int) -> None:
+        for connection in list(self._connections.values()):
+            connection.give_up(fault, close_code)

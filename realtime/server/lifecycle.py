@@ -7,8 +7,9 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -16,7 +17,7 @@ import uvloop
 from engine.api import Engine
 from realtime.config import ServerConfig
 from realtime.server.app import make_app
-from realtime.server.hub import Hub
+from realtime.server.hub import LAST_WORDS_S, Hub
 
 __all__ = ["serve"]
 
@@ -32,29 +33,39 @@ PING_S = 20.0
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but the first signal drains before it shuts down."""
+    """uvicorn, but a signal first drains, and a failed engine ends it."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
         super().__init__(config)
         self._hub = hub
-        self._draining: asyncio.Task[None] | None = None
-        self.failed = False
+        self._loop = asyncio.get_running_loop()
+        self._ending: asyncio.Task[None] | None = None
+        self.has_failed = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._draining is None and not self.failed:
-            log.info("%s: finishing running streams", signal.Signals(sig).name)
-            self._draining = asyncio.get_event_loop().create_task(self._drain())
+        """The first signal drains, the second ends at once. Runs wherever the main thread happens to be."""
+        self._loop.call_soon_threadsafe(self._on_signal, signal.Signals(sig).name)
+
+    def _on_signal(self, name: str) -> None:
+        if self._ending is None:
+            log.info("%s: finishing running streams", name)
+            self._end_after(self._hub.drain())
         else:
             self.should_exit = True
 
-    async def _drain(self) -> None:
-        await self._hub.drain()
-        self.should_exit = True
-
     def engine_failed(self) -> None:
-        """Sessions were told; leave the loop a moment to send, then exit."""
-        self.failed = True
-        asyncio.get_running_loop().call_later(0.3, setattr, self, "should_exit", True)
+        """Sessions were told; what they were told is still to be sent."""
+        self.has_failed = True
+        self._end_after(self._hub.emptied(LAST_WORDS_S))
+
+    def _end_after(self, last_words: Coroutine[Any, Any, object]) -> None:
+        async def end() -> None:
+            try:
+                await last_words
+            finally:
+                self.should_exit = True
+
+        self._ending = asyncio.create_task(end(), name="end")
 
 
 class _NoFalseAlarm(logging.Filter):
@@ -80,7 +91,11 @@ def serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
 
 async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
     hub = Hub(config, on_failure=lambda: server.engine_failed())
-    listening = _listen(config)
+    try:
+        listening = _listen(config)
+    except OSError as error:
+        log.critical("cannot listen on %s port %s: %s", config.host, config.port, error)
+        return 1
     server = _Server(
         uvicorn.Config(
             make_app(hub),
@@ -102,7 +117,7 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
     finally:
         loading.cancel()
         hub.close()
-    return 1 if server.failed else 0
+    return 1 if server.has_failed else 0
 
 
 async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening: socket.socket) -> None:
@@ -110,23 +125,27 @@ async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening
     try:
         engine = await asyncio.to_thread(load)
     except Exception as error:  # whatever it is, the server cannot speak: say so and exit
-        log.critical("the model could not be loaded: %s", error)
-        server.failed = server.should_exit = True
+        log.critical("the model could not be loaded: %s: %s", type(error).__name__, error)
+        server.has_failed = server.should_exit = True
         return
     hub.open(engine)
     host, port = listening.getsockname()[:2]
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     log.info("ready: %s voices, %s slots", len(hub.voices), engine.limits.slots)
     log.info("demo page  http://%s:%s/", shown, port)
     log.info("live       ws://%s:%s/v1/tts/live", shown, port)
 
 
 def _listen(config: ServerConfig) -> socket.socket:
-    """A listening socket with a small send buffer; accepted sockets inherit it."""
+    """A listening socket; accepted ones inherit its options."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # A peer that acknowledges nothing for so long is gone; else its data would stay in memory for minutes.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(2 * config.stall_s * 1000))
     listening.bind((config.host, config.port))
     listening.listen(1024)
     listening.setblocking(False)
