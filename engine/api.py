@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NewType, Protocol
+from typing import Any, NewType, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -220,10 +220,8 @@ class StepResult:
     vocode_s: float = 0.0
 
 
-class Ticket(Protocol):
-    """A submitted step. Opaque; give it to `collect` once, in order."""
-
-    step: int
+Ticket = Any
+"""A submitted step. Opaque; give it to `collect` once, in order."""
 
 
 class Engine(Protocol):

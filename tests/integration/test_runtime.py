@@ -82,7 +82,7 @@ def begin(runtime: Runtime, engine: NullEngine, session: int, voice: str = "low"
     if utterance == 1:
         runtime.send(Open(SessionId(session), engine.voices[voice]))
         encoder = partial(make_encoder, OutputSpec("pcm"), RATE_HZ)
-        runtime.open_stream(SessionId(session), encoder)
+        runtime.open_stream(SessionId(session), UtteranceId(utterance), encoder)
     runtime.send(Begin(SessionId(session), UtteranceId(utterance), Sampling(), 30.0))
 
 

@@ -39,7 +39,7 @@ class Client:
         pieces = text if isinstance(text, str) else _in_thread(text)
         events = self._client.speak(pieces, **request)
         try:
-            while (audio := self._run(anext(events, None))) is not None:  # type: ignore[arg-type]
+            while (audio := self._run(anext(events, None))) is not None:
                 yield audio
         finally:
             self._run(events.aclose())  # type: ignore[attr-defined]
