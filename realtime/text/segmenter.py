@@ -22,6 +22,8 @@ __all__ = ["FIRST_CLAUSE_CHARS", "MAX_TAG_CHARS", "MIN_UNIT_CHARS", "Segmenter",
 FIRST_CLAUSE_CHARS = 20
 MIN_UNIT_CHARS = 10
 MAX_TAG_CHARS = 200
+MAX_GAP_CHARS = 50
+"""A dot followed by this much white space ends a sentence, whatever comes then."""
 
 _TERMINATORS = ".!?…"
 _CJK_TERMINATORS = "。！？｡"
@@ -160,9 +162,9 @@ def _ends_sentence(text: str, index: int, end: int, final: bool) -> bool | None:
         return True
     if char != "\n" and not text[end].isspace():
         return False
-    following = text[end:].lstrip()
+    following = text[end : end + MAX_GAP_CHARS].lstrip()
     if not following:
-        return True if final else None
+        return True if final or len(text) - end >= MAX_GAP_CHARS else None
     if char != ".":
         return True
     return _dot_ends_sentence(text[:index], is_run=end - index > 1 and text[index + 1] == ".", next_char=following[0])
