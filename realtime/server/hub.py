@@ -110,7 +110,7 @@ class Hub:
 
     @property
     def is_ready(self) -> bool:
-        return self._runtime is not None and self._runtime.is_healthy and not self._is_draining
+        return self._runtime is not None and not self.is_failed and not self._is_draining
 
     @property
     def is_failed(self) -> bool:
