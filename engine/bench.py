@@ -20,7 +20,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 
 from engine.api import (
     Audio,
@@ -63,12 +63,12 @@ _COLUMNS = {
     "frames": "frames",
     "frames_per_s": "frames/s",
     "rtf": "RTF",
-    "prefill_p50_ms": "prefill\np50 ms",
+    "prefill_p50_ms": "prefill",
     "prefill_max_ms": "max",
-    "first_frame_p50_ms": "1st frame\np50 ms",
+    "first_frame_p50_ms": "first frame",
     "first_frame_max_ms": "max",
-    "decode_p50_ms": "decode\np50 ms",
-    "vocode_p50_ms": "codec\np50 ms",
+    "decode_p50_ms": "decode",
+    "vocode_p50_ms": "codec",
     "underruns": "late",
 }
 
@@ -129,7 +129,11 @@ def run_bench(
             task = progress.add_task(f"{concurrency} streams", total=count)
             levels.append(_Run(engine, concurrency, count, lead_s, partial(progress.advance, task)).level())
     figures = [level.figures() for level in levels]
-    table = Table(*_COLUMNS.values())
+    table = Table(
+        *(Column(title, justify="right", no_wrap=True) for title in _COLUMNS.values()),
+        box=None,
+        caption="medians in ms",
+    )
     for row in figures:
         table.add_row(*(str(row[key]) for key in _COLUMNS))
     out = Console()

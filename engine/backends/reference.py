@@ -34,6 +34,7 @@ class _Slot:
     previous: Tensor
     """int32 [1, K+1, W], the window of repetition-aware sampling."""
     frame: int = 0
+    has_ended: bool = False
     codes: list[Tensor] = field(default_factory=list)
     """Frames of the current unit, int64 [K] each."""
 
@@ -107,14 +108,18 @@ class ReferenceBackend:
         self._slots.clear()
 
     def _decode_frame(self, slot: int) -> tuple[bool, bool]:
-        """One frame of one slot -> (ended, logits were finite). A slot that ended keeps its place."""
+        """One frame of one slot -> (ended, logits were finite). A slot that ended does nothing more."""
         s, model = self._slots[slot], self._model
+        if s.has_ended:
+            return True, True
         hidden, fast_input = model.slow(s.column[:, None], s.position, self._kv.slot(slot))
         logits = model.semantic_logits(hidden)
         s.position += 1
-        token = self._draw_semantic(s, logits)
+        is_finite = bool(logits.isfinite().all())
+        token = self._draw_semantic(s, logits) if is_finite else model.config.codebook_size
         if token == model.config.codebook_size:
-            return True, bool(logits.isfinite().all())
+            s.has_ended = True
+            return True, is_finite
         codes = self._draw_residuals(s, fast_input[-1], token)
         column = torch.cat([codes.new_tensor([model.semantic_begin + token]), codes])
         if s.frame > 0:
@@ -122,7 +127,7 @@ class ReferenceBackend:
         s.column = column
         s.codes.append(codes)
         s.frame += 1
-        return False, bool(logits.isfinite().all())
+        return False, True
 
     def _draw_semantic(self, s: _Slot, logits: Tensor) -> int:
         """Index into [semantic codes…, im_end], by repetition-aware sampling."""
