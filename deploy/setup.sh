@@ -21,8 +21,6 @@ command -v c++ >/dev/null || wanted+=(g++)
 if [ "$purpose" = test ]; then
     command -v chromium >/dev/null || wanted+=(chromium)
     command -v chromedriver >/dev/null || wanted+=(chromium-driver)
-    command -v node >/dev/null || wanted+=(nodejs)
-    command -v npm >/dev/null || wanted+=(npm)
 fi
 if [ ${#wanted[@]} -gt 0 ]; then
     as_root=()

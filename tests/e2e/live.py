@@ -53,6 +53,12 @@ class Server:
         assert port is not None, f"the server ended: {''.join(self.log)}"
         self.port = port
 
+    def tell(self) -> None:
+        """A line on its stdin."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
     def wait_for_exit(self) -> int:
         code = self.process.wait(DEADLINE_S)
         self._reader.join(DEADLINE_S)
@@ -62,8 +68,9 @@ class Server:
         self.process.kill()
         self.process.wait()
         self._reader.join(DEADLINE_S)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        for stream in (self.process.stdin, self.process.stderr):
+            assert stream is not None
+            stream.close()
 
     # ---- HTTP ----------------------------------------------------------------------------------------
 
@@ -108,7 +115,7 @@ class Server:
 
 @contextmanager
 def running(**settings: Any) -> Iterator[Server]:
-    """A server that is ready. `config`, `engine`, `load_s`: see tests.e2e.null_server."""
+    """A server that is ready; for the settings see tests.e2e.null_server."""
     with started(**settings) as server:
         server.wait_until_ready()
         yield server
@@ -118,7 +125,7 @@ def running(**settings: Any) -> Iterator[Server]:
 def started(**settings: Any) -> Iterator[Server]:
     """A server process, whether or not it will be ready."""
     command = [sys.executable, "-m", "tests.e2e.null_server", json.dumps(settings)]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     server = Server(process)
     try:
         yield server

@@ -1,7 +1,8 @@
 """A real server process over the null engine, with the faults a test asks for: python -m tests.e2e.null_server JSON.
 
-The JSON holds `config` (fields of ServerConfig), `engine` (fields of NullEngine that are numbers) and `load_s` (how
-long loading takes) or `load_error` (what it fails with). Texts that hold "high" sound at 700 Hz, others at 300 Hz.
+The JSON holds `config` (fields of ServerConfig), `engine` (fields of NullEngine that are numbers), `loads_until_told`
+(loading ends when a line comes on stdin) and `load_error` (what it fails with). Texts that hold "high" sound at
+700 Hz, others at 300 Hz.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 
 import numpy as np
 
@@ -32,7 +32,8 @@ def main(settings: dict[str, dict[str, object]]) -> int:
     logging.basicConfig(level="INFO", format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
     def load() -> Engine:
-        time.sleep(float(settings.get("load_s", 0)))  # type: ignore[arg-type]
+        if "loads_until_told" in settings:
+            sys.stdin.readline()
         if "load_error" in settings:
             raise ValueError(settings["load_error"])
         return NullEngine(pcm_of=tone_of_text, **settings.get("engine", {}))  # type: ignore[arg-type]

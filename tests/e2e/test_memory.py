@@ -35,5 +35,5 @@ async def test_memory_after_200_sessions_equals_memory_after_20() -> None:
         print(f"after 20: {after_20 >> 20} MiB, after 200: {(after_20 + growth) >> 20} MiB")
         assert growth < GROWTH_BYTES
         async with asyncio.timeout(10):
-            while server.metric("kingfisher_slots_used") or server.metric("kingfisher_sessions"):
+            while server.metric("kingfisher_slots_used") or server.metric("kingfisher_sessions"):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,21 +125,20 @@ async def test_a_session_that_gets_no_slot_in_time_is_told() -> None:
             assert (await waiting.turn("Now I can.", format="pcm"))[-1]["reason"] == "stop"
 
 
-async def test_until_the_model_is_loaded_sockets_are_refused_and_pages_answer(tmp_path: Path) -> None:
-    with started(load_s=1.5, config={"port": (port := free_port())}) as server:
+async def test_until_the_model_is_loaded_sockets_are_refused_and_pages_answer() -> None:
+    with started(loads_until_told=True, config={"port": (port := free_port())}) as server:
         server.port = port
         await asyncio.to_thread(until, lambda: answers(server))
         assert server.get("/healthz")[0] == 200
         assert server.get("/readyz")[:2] == (503, '{"ready":false}')
         assert server.get("/v1/voices")[0] == 503
         assert await refusal(server) == (503, "not_ready", "5")
+        server.tell()
         server.wait_until_ready()
         assert server.get("/readyz")[0] == 200
 
 
 def free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

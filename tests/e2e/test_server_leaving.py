@@ -106,8 +106,30 @@ async def test_a_client_that_does_not_read_is_dropped_and_frees_its_slot(server:
     await nothing_remains(server)
 
 
+@pytest.mark.slow
+async def test_a_peer_that_vanished_is_noticed_by_its_silence() -> None:
+    """It answers no ping, idle or in the middle of speech: within two ping intervals its session is gone."""
+    with running() as server:
+        vanished = [await deaf_client(server.port), await stuck_client(server.port)]
+        await server.metric_becomes("kingfisher_sessions", 2)
+        await asyncio.sleep(35)
+        await server.metric_becomes("kingfisher_sessions", 0)
+        for client in vanished:
+            client.close()
+
+
 async def stuck_client(port: int) -> socket.socket:
-    """A handshake and a `start` by hand, then silence on a small receive buffer."""
+    """Asks for speech, then reads nothing."""
+    client = await deaf_client(port)
+    request = {"format": "pcm", "sample_rate": 48_000, "max_lead_s": 30, "text": LONG}
+    payload = msgspec.msgpack.encode({"event": "start", "request": request})
+    frame = b"\x82" + bytes([0x80 | 126]) + len(payload).to_bytes(2, "big") + bytes(4) + payload
+    await asyncio.get_running_loop().sock_sendall(client, frame)
+    return client
+
+
+async def deaf_client(port: int) -> socket.socket:
+    """A handshake by hand, then silence on a small receive buffer."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     client.setblocking(False)
@@ -119,10 +141,6 @@ async def stuck_client(port: int) -> socket.socket:
     )
     await loop.sock_sendall(client, handshake.encode())
     assert (await loop.sock_recv(client, 12)) == b"HTTP/1.1 101"
-    request = {"format": "pcm", "sample_rate": 48_000, "max_lead_s": 30, "text": LONG}
-    payload = msgspec.msgpack.encode({"event": "start", "request": request})
-    frame = b"\x82" + bytes([0x80 | 126]) + len(payload).to_bytes(2, "big") + bytes(4) + payload
-    await loop.sock_sendall(client, frame)
     return client
 
 
