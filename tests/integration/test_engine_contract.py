@@ -243,6 +243,22 @@ def test_a_row_that_is_not_finite_faults_alone_and_its_slot_can_be_used_again(
     assert np.array_equal(speaker.speak([speaker.prefill(0, sampling=Sampling(seed=6))], 6)[0], fresh)
 
 
+def test_residual_logits_that_are_not_finite_are_a_fault_too(tmp_path: Path, backend: str) -> None:
+    folder = write_tiny_model(tmp_path / "poisoned")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["fast_layers.1.feed_forward.w2.weight"][3, 5] = float("nan")
+    save_file(tensors, folder / "model.safetensors")
+    engine = load_engine(folder, backend=backend, slots=2)
+    speaker = Speaker(engine)
+    refs = (speaker.prefill(0), speaker.prefill(1))
+    vocode = tuple(Vocode(ref.slot, ref.epoch, 0, 1, True) for ref in refs)
+    result = engine.collect(engine.submit(StepPlan(1, refs, vocode)))
+    engine.close()
+    assert [fault.slot for fault in result.faults] == [0, 1]
+    assert not result.decoded
+    assert not any(audio.pcm.any() for audio in result.audio)
+
+
 def test_a_prompt_that_fills_the_slot_to_the_last_position_speaks_and_one_more_is_refused(engine: Runner) -> None:
     """Prompts of limit - 1, limit, limit + 1 and 4 x limit, with a neighbour that must not notice."""
     context, frames, ada = engine.limits.context_tokens, 8, engine.voices["ada"]
