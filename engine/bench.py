@@ -65,7 +65,7 @@ _COLUMNS = {
     "rtf": "RTF",
     "prefill_p50_ms": "prefill",
     "prefill_max_ms": "max",
-    "first_frame_p50_ms": "first frame",
+    "first_frame_p50_ms": "first",
     "first_frame_max_ms": "max",
     "decode_p50_ms": "decode",
     "vocode_p50_ms": "codec",
@@ -132,7 +132,7 @@ def run_bench(
     table = Table(
         *(Column(title, justify="right", no_wrap=True) for title in _COLUMNS.values()),
         box=None,
-        caption="medians in ms",
+        caption="prefill, first frame, decode, codec: medians in ms",
     )
     for row in figures:
         table.add_row(*(str(row[key]) for key in _COLUMNS))

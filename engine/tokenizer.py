@@ -49,8 +49,9 @@ class Tokenizer:
             raise TokenizerError(f"the vocabulary lacks {name}") from None
 
     def encode(self, text: str) -> list[int]:
-        """Plain text -> ids, none of them a control token."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        """Plain text -> ids, none of them a control token. A lone surrogate, which is no text, reads as U+FFFD."""
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=False).ids
         return ids
 
 

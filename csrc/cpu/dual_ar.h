@@ -98,17 +98,21 @@ class DualAr {
             if (ended[i]) continue;
             Slot& s = slots_[slots[i]];
             const float* logits = &logits_[(size_t)row * width];
-            finite[i] = std::all_of(logits, logits + width, [](float v) { return std::isfinite(v); });
+            finite[i] = all_finite(logits, width);
             const int token = finite[i] ? draw_semantic(s, logits) : c.codebook_size;
             ended[i] = s.has_ended = token == c.codebook_size;
             if (!s.has_ended) {
                 s.column[1] = token;
-                active_.push_back({slots[i], row});
+                active_.push_back({slots[i], row, i});
             }
             row++;
         }
         decode_residuals();
-        for (auto [slot, row] : active_) finish_frame(slots_[slot]);
+        for (const Active& a : active_) {
+            Slot& s = slots_[a.slot];
+            if (a.is_finite) finish_frame(s);
+            else ended[a.index] = s.has_ended = true, finite[a.index] = 0;
+        }
     }
 
     // Codes [K] of a frame of the slot's unit, or null if the unit has no such frame (yet).
@@ -133,7 +137,8 @@ class DualAr {
     };
 
     struct Active {
-        int slot, row;
+        int slot, row, index;  // row among the live ones, index among the slots asked for
+        bool is_finite = true;
     };
 
     ModelConfig config_;
@@ -146,6 +151,10 @@ class DualAr {
     std::vector<float> x_, hidden_, logits_, fast_x_, fast_hidden_;
     std::vector<Row> rows_;
     std::vector<Active> active_;
+
+    static bool all_finite(const float* logits, int n) {
+        return std::all_of(logits, logits + n, [](float v) { return std::isfinite(v); });
+    }
 
     static void matrix(Linear& linear, const float* w, const float* bias, int outputs, int inputs) {
         linear.pack(1, inputs, outputs, [=](int, int i, int o) { return w[(size_t)o * inputs + i]; }, bias);
@@ -215,8 +224,11 @@ class DualAr {
         fast_head_.run(fast_hidden_.data(), count, dim, logits_.data(), c.residual_size);
         for (int a = 0; a < count; a++) {
             Slot& s = slots_[active_[a].slot];
-            s.column[1 + codebook] = sampler_.draw(&logits_[(size_t)a * c.residual_size], c.residual_size, s.sampling,
-                                                   s.frames.load(), codebook);
+            const float* logits = &logits_[(size_t)a * c.residual_size];
+            active_[a].is_finite &= all_finite(logits, c.residual_size);
+            // Any code will do for a row that is lost.
+            s.column[1 + codebook] =
+                active_[a].is_finite ? sampler_.draw(logits, c.residual_size, s.sampling, s.frames.load(), codebook) : 0;
         }
     }
 

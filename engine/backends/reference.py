@@ -121,6 +121,9 @@ class ReferenceBackend:
             s.has_ended = True
             return True, is_finite
         codes = self._draw_residuals(s, fast_input[-1], token)
+        if codes is None:
+            s.has_ended = True
+            return True, False
         column = torch.cat([codes.new_tensor([model.semantic_begin + token]), codes])
         if s.frame > 0:
             s.previous = remember(s.previous, column.int()[None])
@@ -140,8 +143,9 @@ class ReferenceBackend:
             drawn = sample(logits, s.sampling.fallback(), noise)
         return int(drawn)
 
-    def _draw_residuals(self, s: _Slot, fast_input: Tensor, token: int) -> Tensor:
-        """Codes int64 [K] of the frame; the slow output and the semantic code enter in one pass."""
+    def _draw_residuals(self, s: _Slot, fast_input: Tensor, token: int) -> Tensor | None:
+        """Codes int64 [K] of the frame, or None for logits that are not finite. The slow output and the semantic code
+        enter in one pass."""
         model, config = self._model, self._model.config
         cache = KvCache.zeros(config.fast, config.num_codebooks, device=self._device)
         embeddings = model.fast_embeddings.weight
@@ -149,6 +153,8 @@ class ReferenceBackend:
         x = torch.stack([model.project(fast_input), embeddings[token]])
         for codebook in range(1, config.num_codebooks):
             logits = model.fast(x, 0 if codebook == 1 else codebook, cache)[-1:]
+            if not logits.isfinite().all():
+                return None
             logits[:, config.residual_codebook_size :] = float("-inf")
             code = sample(logits, s.sampling, self._noise(s, codebook, logits.shape[1]))[0]
             codes.append(code)

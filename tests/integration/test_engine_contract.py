@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from engine.api import Epoch, Pcm, Prefill, PromptTooLong, Sampling, SlotId, Slo
 from engine.load import load_engine
 from engine.runner import Runner
 from engine.tokenizer import Tokenizer
-from tests.tiny_model import write_tiny_model
+from tests.tiny_model import CONFIG, write_tiny_model
 
 BACKENDS = ("reference", "native")
 SLOTS = 3
@@ -242,6 +243,22 @@ def test_a_row_that_is_not_finite_faults_alone_and_its_slot_can_be_used_again(
     assert np.array_equal(speaker.speak([speaker.prefill(0, sampling=Sampling(seed=6))], 6)[0], fresh)
 
 
+def test_residual_logits_that_are_not_finite_are_a_fault_too(tmp_path: Path, backend: str) -> None:
+    folder = write_tiny_model(tmp_path / "poisoned")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["fast_layers.1.feed_forward.w2.weight"][3, 5] = float("nan")
+    save_file(tensors, folder / "model.safetensors")
+    engine = load_engine(folder, backend=backend, slots=2)
+    speaker = Speaker(engine)
+    refs = (speaker.prefill(0), speaker.prefill(1))
+    vocode = tuple(Vocode(ref.slot, ref.epoch, 0, 1, True) for ref in refs)
+    result = engine.collect(engine.submit(StepPlan(1, refs, vocode)))
+    engine.close()
+    assert [fault.slot for fault in result.faults] == [0, 1]
+    assert not result.decoded
+    assert not any(audio.pcm.any() for audio in result.audio)
+
+
 def test_a_prompt_that_fills_the_slot_to_the_last_position_speaks_and_one_more_is_refused(engine: Runner) -> None:
     """Prompts of limit - 1, limit, limit + 1 and 4 x limit, with a neighbour that must not notice."""
     context, frames, ada = engine.limits.context_tokens, 8, engine.voices["ada"]
@@ -290,6 +307,30 @@ def test_a_plan_that_breaks_the_rules_is_a_bug_found_at_the_boundary(
     )
     with pytest.raises(AssertionError, match=message):
         engine.submit(plan)
+
+
+@pytest.mark.parametrize(
+    ("section", "changes"),
+    [
+        (None, {"norm_fastlayer_input": False, "scale_codebook_embeddings": False, "rope_table_bf16": False}),
+        ("text_config", {"tie_word_embeddings": False, "attention_qk_norm": False, "n_local_heads": -1}),
+        ("audio_decoder_config", {"dim": 48, "attention_qk_norm": True, "n_local_heads": 2}),
+    ],
+)
+def test_native_equals_reference_in_every_form_of_the_family(
+    tmp_path: Path, section: str | None, changes: dict[str, object]
+) -> None:
+    config = copy.deepcopy(CONFIG)
+    (config if section is None else config[section]).update(changes)
+    folder = write_tiny_model(tmp_path / "variant", config=config)
+    sounds = []
+    for name in BACKENDS:
+        engine = load_engine(folder, backend=name, slots=1)
+        speaker = Speaker(engine)
+        sounds.append(speaker.speak([speaker.prefill(0, sampling=Sampling(seed=2))], 12)[0])
+        engine.close()
+    assert len(sounds[0]) == len(sounds[1]) > 0
+    assert int(np.abs(sounds[0].astype(int) - sounds[1]).max()) <= PCM_TOLERANCE
 
 
 def test_native_equals_reference(tiny: Path) -> None:
