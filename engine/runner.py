@@ -31,7 +31,6 @@ from engine.api import (
     Voice,
 )
 from engine.backends.base import Backend, Columns, VocodeRow
-from engine.codec.audio_file import decode_clip
 from engine.prompt import PromptBuilder
 from engine.voices import VoiceError, make_voice
 
@@ -168,6 +167,9 @@ class Runner:
         """Any common audio file -> a voice. Raises BadReference."""
         if not transcript.strip():
             raise BadReference("a reference clip needs the text it speaks")
+        # Only cloning needs the audio-file libraries: a bare GPU image runs the engine without them.
+        from engine.codec.audio_file import decode_clip
+
         pcm = decode_clip(clip, self.limits.sample_rate_hz)
         try:
             return make_voice(name, transcript, self._backend.encode(pcm), self._codebook_sizes)
