@@ -35,8 +35,12 @@ if [ ${#wanted[@]} -gt 0 ]; then
 fi
 
 # --- Python packages -------------------------------------------------------------------------------
-[ -x "$venv/bin/python" ] || { say "making the virtual environment $venv"; "$python" -m venv "$venv"; }
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
+if [ ! -x "$venv/bin/python" ]; then
+    say "making the virtual environment $venv"
+    "$python" -m venv "$venv"
+    pip install --quiet --upgrade pip
+fi
 
 if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
     # uv knows where the builds for each accelerator live ("auto" looks for an NVIDIA driver); plain pip
