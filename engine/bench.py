@@ -61,7 +61,7 @@ PREFILL_TIMEOUT_S = 60.0
 _COLUMNS = {
     "concurrency": "c",
     "frames": "frames",
-    "frames_per_s": "frames/s",
+    "frames_per_s": "per s",
     "rtf": "RTF",
     "prefill_p50_ms": "prefill",
     "prefill_max_ms": "max",
