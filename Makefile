@@ -9,7 +9,7 @@ serve: $(VENV)/.ready-serve
 
 test: $(VENV)/.ready-test lint
 	$(VENV)/bin/python -m pytest $(ARGS)
-	cd clients/js && npm ci --silent && npm test --silent
+	cd clients/js && PATH="$(abspath $(VENV))/bin:$$PATH" npm ci --silent && PATH="$(abspath $(VENV))/bin:$$PATH" npm test --silent
 
 lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff format --check .

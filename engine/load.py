@@ -57,6 +57,8 @@ def load_model(folder: Path) -> DualAR:
             f"{folder}: the tokenizer has {tokenizer.semantic_count} semantic tokens, "
             f"audio_decoder_config.vocab_size is {config.codebook_size}"
         )
+    if (highest := max(tokenizer.semantic_end, tokenizer.im_end)) >= config.slow.vocab_size:
+        raise ConfigError(f"{folder}: the tokenizer's id {highest} is outside vocab_size {config.slow.vocab_size}")
     model = DualAR(config, tokenizer.semantic_begin, tokenizer.im_end)
     tensors = load_weights(folder, config)
     model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True)

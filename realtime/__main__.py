@@ -14,11 +14,14 @@ from realtime.config import ServerConfig, SettingError
 
 __all__ = ["load_engine_for", "main"]
 
+NULL_STEP_S = 0.004
+"""The null engine keeps the cadence of a fast GPU: one frame per stream in each step."""
+
 
 def load_engine_for(config: ServerConfig) -> Engine:
     """The engine a configuration asks for, warm. Raises what loading raises (ConfigError, WeightsError, …)."""
     if config.model == "null":
-        return NullEngine(slots=config.slots)
+        return NullEngine(slots=config.slots, step_s=NULL_STEP_S)
     from engine.load import BUNDLED_VOICE, load_engine  # torch is heavy: only when a model is wanted
 
     folder = BUNDLED_VOICE if config.model == "bundled" else Path(config.model)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,22 +75,21 @@ CODEC = {
 }
 
 
-def write_tiny_model(folder: Path, *, seed: int = 7, end_bias: float = 0.0) -> Path:
-    """Write the checkpoint. `end_bias` scales the end token's embedding: a larger one ends units sooner."""
+def write_tiny_model(folder: Path, *, seed: int = 7, config: Mapping[str, Any] = CONFIG) -> Path:
+    """Write the checkpoint; `config` may be any of the family's that keeps the vocabulary and the codebooks."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(seed)
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "config.json").write_text(json.dumps(config))
     (folder / "codec.json").write_text(json.dumps(CODEC))
     tokenizer = _tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
 
     tensors = {}
-    for name, shape in expected_shapes(ModelConfig.parse(CONFIG)).items():
+    for name, shape in expected_shapes(ModelConfig.parse(config)).items():
         if name.endswith("norm.weight"):
             tensors[name] = 1 + 0.1 * torch.randn(shape, generator=generator)
         else:
             tensors[name] = torch.randn(shape, generator=generator) / shape[-1] ** 0.5
-    tensors["embeddings.weight"][tokenizer.token_to_id("<|im_end|>")] += end_bias
     save_file({name: t.half().float() for name, t in tensors.items()}, folder / "model.safetensors")
 
     codec = CodecModel(CodecConfig.read(folder))

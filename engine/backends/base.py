@@ -37,11 +37,12 @@ class VocodeRow:
 @dataclass(frozen=True, slots=True)
 class BackendResult:
     ended: list[bool]
-    """For each decode row, in order: end-of-speech instead of a frame."""
+    """For each decode row, in order: end-of-speech instead of a frame, now or in an earlier step. A slot that ended
+    makes no more frames until it is armed again, however often it is still named: the host learns of it late."""
     pcm: list[Pcm]
     """For each vocode row, in order: int16 [frames * frame_samples]."""
     bad_rows: list[int]
-    """Indices of decode rows whose logits were not finite."""
+    """Indices of decode rows whose logits were not finite: no frame was made, and the slot counts as ended."""
     decode_s: float
     vocode_s: float
 

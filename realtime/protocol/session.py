@@ -125,8 +125,11 @@ class SessionMachine:
                 self._send(Pong(id_))
 
     def tick(self, now: float) -> None:
-        """Called about once a second: closes what is over or idle."""
-        if self._is_shut or self._stream is not None:
+        """Called about once a second: looks at text that was left for later, closes what is over or idle."""
+        if self._is_shut:
+            return
+        if self._utterance is not None:
+            self._events += self._utterance.advance()
             return
         quiet_s = now - self._quiet_since_s
         if self._streams and not self._is_agent and quiet_s >= ONE_SHOT_CLOSE_S:

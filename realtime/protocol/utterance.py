@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
@@ -15,6 +16,14 @@ from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Segmenter, is_speakable
 
 __all__ = ["Stream", "Unit", "Utterance"]
+
+UNITS_AHEAD = 4
+"""Text is cut this many units ahead of speech and no further: a long message costs the event loop little at a time,
+and the engine's queue stays short."""
+
+PIECE_CHARS = 500
+MAX_PIECES = 16
+"""Text looked at for one input, in pieces, for what gives no units (blanks, symbols)."""
 
 COMMON_MS_PER_CHAR = 70.0
 """Unhurried English, for the first estimate of a unit's length."""
@@ -81,39 +90,66 @@ class Utterance:
     units: list[Unit] = field(default_factory=list)
     audio_ms: float = 0.0
     next_seq: int = 0
-    held_flushes: list[int] = field(default_factory=list)
-    """Flushes that wait for speech under way (see `flush`)."""
+    done_units: int = 0
+    """Units are completed in order."""
+    held_flushes: list[Mark] = field(default_factory=list)
+    """Flushes that wait for speech under way (see `_flush`)."""
+    inbox: deque[str | Mark | End] = field(default_factory=deque)
+    """What came in and was not looked at yet: text in pieces, flushes, the end."""
 
     # ---- text in, units out ------------------------------------------------------------------------
 
     def feed(self, text: str) -> list[SessionEvent]:
-        return self._speak(self.segmenter.feed(text))
+        self.inbox += [text[i : i + PIECE_CHARS] for i in range(0, len(text), PIECE_CHARS)]
+        return self.advance()
 
     def flush(self, seq: int) -> list[SessionEvent]:
-        """Speak what is held, now, except inside a sentence while speech is under way: clients that flush after
-        every word would otherwise get speech word by word. What is held then goes out when that speech is done."""
-        self.held_flushes.append(seq)
-        is_inside_sentence = self.segmenter.pending and not self.segmenter.ends_sentence
-        return [] if is_inside_sentence and self.is_speaking else self._cut()
+        self.inbox.append(Mark(self.number, seq))
+        return self.advance()
 
     def end(self) -> list[SessionEvent]:
-        return [*self._cut(), End(self.number)]
+        self.inbox.append(End(self.number))
+        return self.advance()
 
     def unit_done(self, unit_number: int) -> list[SessionEvent]:
         """The unit's audio is complete."""
         self.units[unit_number].is_done = True
-        return self._cut() if self.held_flushes and not self.is_speaking else []
+        self.done_units = unit_number + 1
+        events = self._cut() if self.held_flushes and not self.is_speaking else []
+        return events + self.advance()
+
+    def advance(self) -> list[SessionEvent]:
+        """Look at what came in, as far as speech needs it by now."""
+        events: list[SessionEvent] = []
+        for _ in range(MAX_PIECES):
+            if not self.inbox or len(self.units) - self.done_units >= UNITS_AHEAD:
+                break
+            match self.inbox.popleft():
+                case str() as text:
+                    events += self._speak(self.segmenter.feed(text))
+                case Mark() as mark:
+                    events += self._flush(mark)
+                case End() as end:
+                    events += [*self._cut(), end]
+        return events
 
     @property
     def is_speaking(self) -> bool:
-        """Whether a unit was handed over whose audio is not complete. Units are completed in order."""
-        return bool(self.units) and not self.units[-1].is_done
+        """Whether a unit was handed over whose audio is not complete."""
+        return self.done_units < len(self.units)
+
+    def _flush(self, mark: Mark) -> list[SessionEvent]:
+        """Speak what is held, now, except inside a sentence while speech is under way: clients that flush after
+        every word would otherwise get speech word by word. What is held then goes out when that speech is done."""
+        self.held_flushes.append(mark)
+        is_inside_sentence = self.segmenter.pending and not self.segmenter.ends_sentence
+        return [] if is_inside_sentence and self.is_speaking else self._cut()
 
     def _cut(self) -> list[SessionEvent]:
         """All held text becomes units; the flushes that waited are answered behind them."""
         events = self._speak(self.segmenter.flush())
         marks, self.held_flushes = self.held_flushes, []
-        return [*events, *(Mark(self.number, seq) for seq in marks)]
+        return [*events, *marks]
 
     def _speak(self, pieces: list[str]) -> list[SessionEvent]:
         events: list[SessionEvent] = []
@@ -167,7 +203,8 @@ class Utterance:
                 spoken.append(unit.text[:cut].strip())
                 remaining.append(unit.text[cut:].strip())
             heard_ms -= min(heard_ms, unit.audio_ms)
-        remaining.append(self.segmenter.held.strip())
+        unread = "".join(item for item in self.inbox if isinstance(item, str))
+        remaining.append((self.segmenter.held + unread).strip())
         return " ".join(filter(None, spoken)), " ".join(filter(None, remaining))
 
     def _ms_per_char(self) -> float:

@@ -84,7 +84,7 @@ def make_app(hub: Hub) -> Starlette:
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             Route("/", page),
-            Mount("/client", StaticFiles(directory=PAGE_FOLDER, check_dir=False)),
+            *([Mount("/client", StaticFiles(directory=PAGE_FOLDER))] if PAGE_FOLDER.is_dir() else []),
         ],
         middleware=[Middleware(_SecurityHeaders)],
     )

@@ -76,6 +76,9 @@ class Hub:
             queue_s=self.config.queue_s,
         )
         self._runtime.start(asyncio.get_running_loop())
+        self.metrics.sessions.set_function(lambda: len(self._connections))
+        self.metrics.slots_used.set_function(lambda: self.runtime.slots_used)
+        self.metrics.speaking.set_function(lambda: self.runtime.sessions_speaking)
         self._ticker = asyncio.create_task(self._tick_forever(), name="tick")
 
     def close(self) -> None:
@@ -110,7 +113,7 @@ class Hub:
 
     @property
     def is_ready(self) -> bool:
-        return self._runtime is not None and self._runtime.is_healthy and not self._is_draining
+        return self._runtime is not None and not self.is_failed and not self._is_draining
 
     @property
     def is_failed(self) -> bool:
@@ -136,7 +139,6 @@ class Hub:
         connection = Connection(socket, self, session, machine)
         self._connections[session] = connection
         self._is_empty.clear()
-        self.metrics.sessions.set(len(self._connections))
         try:
             await socket.accept(subprotocol=chosen_subprotocol(socket))
             await connection.run()
@@ -146,7 +148,6 @@ class Hub:
             del self._connections[session]
             if not self._connections:
                 self._is_empty.set()
-            self.metrics.sessions.set(len(self._connections))
 
     def _admit(self, socket: WebSocket) -> str:
         """The session's voice. Raises HandshakeRefused."""
@@ -214,8 +215,6 @@ class Hub:
         """About once a second: sessions look at the clock, and so does the watch over the engine."""
         for connection in list(self._connections.values()):
             connection.tick(now)
-        self.metrics.slots_used.set(self.runtime.slots_used)
-        self.metrics.speaking.set(self.runtime.sessions_speaking)
         if self.runtime.silent_s(now) > HUNG_S:
             self._engine_failed(f"no step was completed for {HUNG_S:g} s")
 

@@ -10,7 +10,7 @@ follows it has been seen far enough to be sure (or on `flush`). The rules:
 * a unit shorter than `MIN_UNIT_CHARS` takes the next sentence along, since very short ones are spoken badly;
 * a unit never exceeds `max_chars`: it is then cut at its last clause mark, else at its last space;
 * `[…]` and `<…>` are not cut and hold the text back until they close (at most `MAX_TAG_CHARS`);
-* a piece without any letter or digit joins the next unit, or vanishes on `flush`.
+* a piece without any letter or digit joins the next unit, or vanishes on `flush` or when it is longer than a unit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ __all__ = ["FIRST_CLAUSE_CHARS", "MAX_TAG_CHARS", "MIN_UNIT_CHARS", "Segmenter",
 FIRST_CLAUSE_CHARS = 20
 MIN_UNIT_CHARS = 10
 MAX_TAG_CHARS = 200
+MAX_GAP_CHARS = 50
+"""A dot followed by this much white space ends a sentence, whatever comes then."""
 
 _TERMINATORS = ".!?…"
 _CJK_TERMINATORS = "。！？｡"
@@ -84,9 +86,11 @@ class Segmenter:
         units = []
         self._buffer = self._buffer.lstrip()
         while (cut := self._next_cut(final)) is not None:
-            units.append(self._buffer[:cut].strip())
+            unit = self._buffer[:cut].strip()
             self._buffer = self._buffer[cut:].lstrip()
-            self._is_first = False
+            if is_speakable(unit):
+                units.append(unit)
+                self._is_first = False
         return units
 
     def _next_cut(self, final: bool) -> int | None:
@@ -96,7 +100,7 @@ class Segmenter:
         soft_cut = 0  # the last place where an overlong unit may be cut
         index = 0
         while index < len(text):
-            if index >= self._max_chars and speakable:
+            if index >= self._max_chars:
                 return soft_cut or index
             char = text[index]
             if char in "[<":
@@ -112,9 +116,10 @@ class Segmenter:
             speakable = speakable or char.isalnum()
             end = index + 1
             if char in _TERMINATORS or char in _CJK_TERMINATORS or char == "\n":
-                while end < len(text) and (text[end] in _TERMINATORS or text[end] in _CJK_TERMINATORS):
+                limit = min(len(text), self._max_chars)
+                while end < limit and (text[end] in _TERMINATORS or text[end] in _CJK_TERMINATORS):
                     end += 1
-                while end < len(text) and text[end] in _CLOSERS:
+                while end < limit and text[end] in _CLOSERS:
                     end += 1
                 ends = _ends_sentence(text, index, end, final)
                 if ends is None:
@@ -157,9 +162,9 @@ def _ends_sentence(text: str, index: int, end: int, final: bool) -> bool | None:
         return True
     if char != "\n" and not text[end].isspace():
         return False
-    following = text[end:].lstrip()
+    following = text[end : end + MAX_GAP_CHARS].lstrip()
     if not following:
-        return True if final else None
+        return True if final or len(text) - end >= MAX_GAP_CHARS else None
     if char != ".":
         return True
     return _dot_ends_sentence(text[:index], is_run=end - index > 1 and text[index + 1] == ".", next_char=following[0])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from engine.api import Epoch, Pcm, Prefill, PromptTooLong, Sampling, SlotId, SlotRef, StepPlan, Vocode
 from engine.load import load_engine
 from engine.runner import Runner
+from engine.tokenizer import Tokenizer
+from tests.tiny_model import CONFIG, write_tiny_model
 
 BACKENDS = ("reference", "native")
 SLOTS = 3
@@ -21,8 +25,13 @@ PCM_TOLERANCE = 2
 
 
 @pytest.fixture(params=BACKENDS)
-def engine(request: pytest.FixtureRequest, tiny: Path) -> Iterator[Runner]:
-    made = load_engine(tiny, backend=request.param, slots=SLOTS)
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def engine(backend: str, tiny: Path) -> Iterator[Runner]:
+    made = load_engine(tiny, backend=backend, slots=SLOTS)
     yield made
     made.close()
 
@@ -183,6 +192,145 @@ def test_frames_past_the_end_of_a_unit_are_silent_and_leave_no_trace(engine: Run
     follow = speaker.prefill(2, sampling=Sampling(seed=8))
     assert np.array_equal(after_overrun, speaker.speak([follow], 4, reset=False)[0])
     assert len(sound[0]) == hop
+
+
+def test_a_slot_that_ended_makes_no_more_frames(engine: Runner) -> None:
+    """It used to draw on: the column stayed and the position moved, so a later step could find a semantic token,
+    and a codec row planned before the end was known put that bogus frame into the stream."""
+    ended_units = 0
+    for seed in range(12):
+        speaker = Speaker(engine)
+        ref = speaker.prefill(0, sampling=Sampling(seed=seed), frames=70)
+        ends: list[bool] = []
+        while len(ends) < 64 and sum(ends) < 4:
+            frame = len(ends)
+            plan = StepPlan(frame, (ref,), (Vocode(ref.slot, ref.epoch, frame, 1, frame == 0),))
+            result = engine.collect(engine.submit(plan))
+            ends.append(result.decoded[0].ended)
+            assert not (ends[-1] and result.audio[0].pcm.any())
+        assert ends == sorted(ends), "no frame follows the end"
+        ended_units += any(ends)
+    assert ended_units >= 4, "enough of these seeds were chosen to end by themselves"
+
+
+def test_a_row_that_is_not_finite_faults_alone_and_its_slot_can_be_used_again(
+    request: pytest.FixtureRequest, tmp_path: Path, backend: str
+) -> None:
+    """One byte's embedding is NaN: whoever says "~" poisons its own logits and KV."""
+    folder = write_tiny_model(tmp_path / "poisoned")
+    tensors = load_file(folder / "model.safetensors")
+    (poison,) = Tokenizer(folder).encode("~")
+    tensors["embeddings.weight"][poison] = float("nan")
+    save_file(tensors, folder / "model.safetensors")
+    engine = load_engine(folder, backend=backend, slots=2)
+    request.addfinalizer(engine.close)
+
+    speaker = Speaker(engine)
+    alone = speaker.speak([speaker.prefill(1, sampling=Sampling(seed=5))], 6)[0]
+    fresh = speaker.speak([speaker.prefill(0, sampling=Sampling(seed=6))], 6)[0]
+    bad, good = speaker.prefill(0, "Oh ~ no."), speaker.prefill(1, sampling=Sampling(seed=5))
+    sound = []
+    for frame in range(6):
+        vocode = tuple(Vocode(ref.slot, ref.epoch, frame, 1, frame == 0) for ref in (bad, good))
+        result = engine.collect(
+            engine.submit(StepPlan(frame, (bad, good) if frame == 0 else (good,), vocode[frame > 0 :]))
+        )
+        assert [fault.epoch for fault in result.faults] == ([bad.epoch] if frame == 0 else [])
+        assert [decoded.epoch for decoded in result.decoded] == [good.epoch]
+        sound.append(result.audio[-1].pcm)
+        assert all(not audio.pcm.any() for audio in result.audio if audio.epoch == bad.epoch)
+    assert np.array_equal(np.concatenate(sound), alone)
+    assert np.array_equal(speaker.speak([speaker.prefill(0, sampling=Sampling(seed=6))], 6)[0], fresh)
+
+
+def test_residual_logits_that_are_not_finite_are_a_fault_too(tmp_path: Path, backend: str) -> None:
+    folder = write_tiny_model(tmp_path / "poisoned")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["fast_layers.1.feed_forward.w2.weight"][3, 5] = float("nan")
+    save_file(tensors, folder / "model.safetensors")
+    engine = load_engine(folder, backend=backend, slots=2)
+    speaker = Speaker(engine)
+    refs = (speaker.prefill(0), speaker.prefill(1))
+    vocode = tuple(Vocode(ref.slot, ref.epoch, 0, 1, True) for ref in refs)
+    result = engine.collect(engine.submit(StepPlan(1, refs, vocode)))
+    engine.close()
+    assert [fault.slot for fault in result.faults] == [0, 1]
+    assert not result.decoded
+    assert not any(audio.pcm.any() for audio in result.audio)
+
+
+def test_a_prompt_that_fills_the_slot_to_the_last_position_speaks_and_one_more_is_refused(engine: Runner) -> None:
+    """Prompts of limit - 1, limit, limit + 1 and 4 x limit, with a neighbour that must not notice."""
+    context, frames, ada = engine.limits.context_tokens, 8, engine.voices["ada"]
+    speaker = Speaker(engine)
+    shortest = engine.prefill(Prefill(SlotId(0), Epoch(500), ada, "x", max_frames=1)).prompt_tokens - 1
+    alone = speaker.speak([speaker.prefill(1, sampling=Sampling(seed=5))], frames)[0]
+    for characters in (context - frames - shortest - 1, context - frames - shortest):
+        full = speaker.prefill(0, "x" * characters, frames=frames)
+        neighbour = speaker.prefill(1, sampling=Sampling(seed=5))
+        assert np.array_equal(speaker.speak([full, neighbour], frames)[1], alone)
+    for characters in (context - frames - shortest + 1, 4 * context):
+        needed = shortest + characters
+        with pytest.raises(PromptTooLong, match=rf"{needed} tokens .* {frames} frames.* {context}"):
+            speaker.prefill(0, "x" * characters, frames=frames)
+
+
+def test_frames_past_the_number_asked_for_are_never_submitted(engine: Runner) -> None:
+    """The prompt was checked to fit with that number: one more could lie outside the slot's memory."""
+    speaker = Speaker(engine)
+    ref = speaker.prefill(0, frames=2)
+    speaker.speak([ref], 2)
+    with pytest.raises(AssertionError, match="asked for 2 frames"):
+        engine.submit(StepPlan(9, (ref,)))
+    warm = engine.prefill(Prefill(SlotId(0), Epoch(600), engine.voices["ada"]))
+    with pytest.raises(AssertionError, match="asked for 0 frames"):
+        engine.submit(StepPlan(10, (SlotRef(warm.slot, warm.epoch),)))
+
+
+@pytest.mark.parametrize(
+    ("decode", "vocode", "message"),
+    [
+        ((7,), (), "epoch"),
+        ((1,), ((7, 0, 1),), "epoch"),
+        ((1,), ((1, 1, 1),), "in order"),
+        ((1,), ((1, 0, 2),), "not decoded yet"),
+    ],
+)
+def test_a_plan_that_breaks_the_rules_is_a_bug_found_at_the_boundary(
+    engine: Runner, decode: tuple[int, ...], vocode: tuple[tuple[int, int, int], ...], message: str
+) -> None:
+    engine.prefill(Prefill(SlotId(0), Epoch(1), engine.voices["ada"], TEXT, max_frames=5))
+    plan = StepPlan(
+        1,
+        tuple(SlotRef(SlotId(0), Epoch(epoch)) for epoch in decode),
+        tuple(Vocode(SlotId(0), Epoch(epoch), first, frames) for epoch, first, frames in vocode),
+    )
+    with pytest.raises(AssertionError, match=message):
+        engine.submit(plan)
+
+
+@pytest.mark.parametrize(
+    ("section", "changes"),
+    [
+        (None, {"norm_fastlayer_input": False, "scale_codebook_embeddings": False, "rope_table_bf16": False}),
+        ("text_config", {"tie_word_embeddings": False, "attention_qk_norm": False, "n_local_heads": -1}),
+        ("audio_decoder_config", {"dim": 48, "attention_qk_norm": True, "n_local_heads": 2}),
+    ],
+)
+def test_native_equals_reference_in_every_form_of_the_family(
+    tmp_path: Path, section: str | None, changes: dict[str, object]
+) -> None:
+    config = copy.deepcopy(CONFIG)
+    (config if section is None else config[section]).update(changes)
+    folder = write_tiny_model(tmp_path / "variant", config=config)
+    sounds = []
+    for name in BACKENDS:
+        engine = load_engine(folder, backend=name, slots=1)
+        speaker = Speaker(engine)
+        sounds.append(speaker.speak([speaker.prefill(0, sampling=Sampling(seed=2))], 12)[0])
+        engine.close()
+    assert len(sounds[0]) == len(sounds[1]) > 0
+    assert int(np.abs(sounds[0].astype(int) - sounds[1]).max()) <= PCM_TOLERANCE
 
 
 def test_native_equals_reference(tiny: Path) -> None:

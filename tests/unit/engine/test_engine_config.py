@@ -107,6 +107,16 @@ def test_missing_keys_take_the_familys_defaults() -> None:
         ("audio_decoder_config", "num_codebooks", None, "num_codebooks"),
         (None, "model_type", "llama", "model_type"),
         (None, "residual_codebook_size", 65, "residual_codebook_size"),
+        (None, "norm_fastlayer_input", "yes", "config.json: norm_fastlayer_input must be true or false"),
+        (None, "text_config", [], "text_config must be an object"),
+        ("text_config", "n_layer", 0, "text_config: n_layer must be a positive integer, not 0"),
+        ("text_config", "n_layer", "two", "text_config: n_layer must be a positive integer, not 'two'"),
+        ("text_config", "n_head", 2.5, "n_head"),
+        ("text_config", "n_head", True, "n_head"),
+        ("text_config", "rope_base", -1.0, "rope_base must be a positive number"),
+        ("text_config", "norm_eps", float("nan"), "norm_eps"),
+        ("text_config", "attention_qk_norm", 1, "attention_qk_norm"),
+        ("audio_decoder_config", "n_local_heads", -2, "audio_decoder_config: n_local_heads"),
         (None, "rope_interleaved", False, "rope_interleaved"),
     ],
 )
@@ -118,10 +128,43 @@ def test_a_bad_value_is_an_error_that_names_the_key(where: str | None, key: str,
         ModelConfig.parse(data)
 
 
+def test_null_means_missing_in_both_forms() -> None:
+    data = copy.deepcopy(CONFIG)
+    for key in ("norm_fastlayer_input", "scale_codebook_embeddings", "rope_table_bf16"):
+        data[key] = None
+    data["text_config"]["tie_word_embeddings"] = None
+    assert ModelConfig.parse(data) == ModelConfig.parse(CONFIG)
+
+
+def test_a_null_fast_key_of_the_flat_form_means_as_the_slow_stack() -> None:
+    flat = {
+        "model_type": "dual_ar",
+        "vocab_size": 100,
+        "n_layer": 3,
+        "dim": 64,
+        "n_head": 4,
+        "attention_qk_norm": True,
+        "codebook_size": 16,
+        "num_codebooks": 2,
+        "n_fast_layer": 1,
+        "fast_dim": 32,
+        "fast_n_head": None,
+        "fast_attention_qk_norm": False,
+    }
+    fast = ModelConfig.parse(flat).fast
+    assert (fast.layers, fast.dim, fast.heads, fast.head_dim, fast.qk_norm) == (1, 32, 4, 8, False)
+    assert (fast.vocab_size, fast.max_seq_len) == (16, 3)
+    with pytest.raises(ConfigError, match=r"fast_\*\): dim must be a positive integer"):
+        ModelConfig.parse(flat | {"fast_dim": 0})
+
+
 def test_files_that_are_no_config(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="missing"):
         ModelConfig.read(tmp_path)
     (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ConfigError, match="not JSON"):
+        ModelConfig.read(tmp_path)
+    (tmp_path / "config.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="not JSON"):
         ModelConfig.read(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps([1]))

@@ -45,7 +45,29 @@ def test_a_name_that_could_be_a_path_is_refused(name: str) -> None:
         make_voice(name, "Hi.", CODES, SIZES)
 
 
-@pytest.mark.parametrize("codes", [CODES[:1], np.array([[64], [0]]), np.array([[-1], [0]]), np.zeros((2, 2, 2), int)])
+@pytest.mark.parametrize(
+    "codes",
+    [CODES[:1], np.array([[64], [0]]), np.array([[-1], [0]]), np.zeros((2, 2, 2), int), CODES.astype(float)],
+)
 def test_codes_outside_their_codebooks_are_refused(codes: np.ndarray) -> None:
     with pytest.raises(VoiceError, match="codes of 'a'"):
         make_voice("a", "Hi.", codes, SIZES)
+
+
+@pytest.mark.parametrize("content", [b"", b"not numpy", b"\x93NUMPY\x01\x00"])
+def test_a_voice_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
+    home = tmp_path / "voices" / "broken"
+    home.mkdir(parents=True)
+    (home / "codes.npy").write_bytes(content)
+    (home / "transcript.txt").write_text("Hi.")
+    with pytest.raises(VoiceError, match="'broken' is not readable"):
+        read_voices(tmp_path, SIZES)
+    np.save(home / "codes.npy", CODES)
+    (home / "transcript.txt").unlink()
+    with pytest.raises(VoiceError, match="'broken' is not readable"):
+        read_voices(tmp_path, SIZES)
+
+
+def test_a_transcript_has_a_limit() -> None:
+    with pytest.raises(VoiceError, match="1001 characters; at most 1000"):
+        make_voice("a", "x" * 1001, CODES, SIZES)

@@ -95,3 +95,47 @@ def test_a_shard_outside_the_folder_is_refused(tmp_path: Path, checkpoint) -> No
 def test_a_folder_without_weights_says_so(tmp_path: Path, checkpoint) -> None:
     with pytest.raises(WeightsError, match=r"model\.safetensors"):
         load(tmp_path, checkpoint[0])
+
+
+def test_two_names_for_one_tensor_are_an_error() -> None:
+    tensor = torch.zeros(1)
+    with pytest.raises(WeightsError, match=r"both mean norm\.weight"):
+        to_raw_names({"norm.weight": tensor, "text_model.model.norm.weight": tensor})
+    parts = {f"layers.0.attention.{name}.weight": torch.zeros(1, 1) for name in ("wq", "wk", "wv", "wqkv")}
+    with pytest.raises(WeightsError, match="stands beside"):
+        to_raw_names(parts)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, checkpoint) -> None:
+    config, raw = checkpoint
+    save_file(raw, tmp_path / "model.safetensors")
+    whole = (tmp_path / "model.safetensors").read_bytes()
+    for broken in (b"", b"garbage", whole[:1000], whole[:-10]):
+        (tmp_path / "model.safetensors").write_bytes(broken)
+        with pytest.raises(WeightsError, match=r"model\.safetensors is not readable"):
+            load(tmp_path, config)
+    (tmp_path / "model.safetensors").unlink()
+    for broken in (b"", b"garbage", b"PK\x03\x04garbage"):
+        (tmp_path / "model.pth").write_bytes(broken)
+        with pytest.raises(WeightsError, match=r"model\.pth is not readable"):
+            load(tmp_path, config)
+    for broken in ("{", "[]", "{}", '{"weight_map": 5}'):
+        (tmp_path / "model.safetensors.index.json").write_text(broken)
+        with pytest.raises(WeightsError, match="holds no weight_map"):
+            load(tmp_path, config)
+
+
+def test_a_pickle_that_would_run_code_is_refused(tmp_path: Path, checkpoint) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return exec, ("raise SystemExit('code in a checkpoint ran')",)
+
+    torch.save({"state_dict": Evil()}, tmp_path / "model.pth")
+    with pytest.raises(WeightsError, match="not readable"):
+        load(tmp_path, checkpoint[0])
+
+
+def test_other_tasks_modules_in_legacy_files_are_dropped(tmp_path: Path, checkpoint) -> None:
+    config, raw = checkpoint
+    torch.save(raw | {"audio_projector.weight": torch.zeros(2)}, tmp_path / "model.pth")
+    assert same(load(tmp_path, config), raw)

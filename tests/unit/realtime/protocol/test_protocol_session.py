@@ -9,6 +9,7 @@ import pytest
 from realtime.audio.chunk import AudioChunk
 from realtime.errors import Draining, Internal
 from realtime.protocol import events
+from realtime.protocol.utterance import UNITS_AHEAD
 from tests.session_talk import TTFA_PARTS, Talk
 
 
@@ -222,6 +223,42 @@ def test_stop_speaks_what_a_flush_held_back(talk: Talk) -> None:
     assert " ".join(talk.spoken) == "One moment please. I am looking"
     assert [reply["seq"] for reply in talk.named("flushed")] == [1, 2]
     assert names(talk)[-1] == "finish"
+
+
+# ---- long texts ------------------------------------------------------------
+
+SENTENCES = [f"This is sentence number {number} of many." for number in range(200)]
+
+
+def test_a_long_text_is_cut_little_by_little_and_spoken_whole(talk: Talk) -> None:
+    talk.start(text=" ".join(SENTENCES), normalize=False)
+    talk.send("flush")
+    talk.send("stop")
+    assert UNITS_AHEAD <= len(talk.spoken) < 20
+    done = 0
+    while len(talk.spoken) < len(SENTENCES):
+        assert 0 < len(talk.spoken) - done < 20, "never far ahead, never run dry"
+        talk.make()
+        talk.deliver(3)  # two chunks and the unit's end
+        done += 1
+    talk.run()
+    assert talk.spoken == SENTENCES
+    assert names(talk)[-2:] == ["flushed", "finish"]
+
+
+def test_text_that_was_not_looked_at_remains_after_a_cancel(talk: Talk) -> None:
+    talk.start(text=" ".join(SENTENCES))
+    talk.send("cancel")
+    assert talk.replies[-1]["remaining_text"] == " ".join(SENTENCES)
+
+
+def test_a_long_text_without_anything_to_say_ends_too(talk: Talk) -> None:
+    talk.start(text="… " * 4_900)
+    talk.send("stop")
+    for _ in range(10):
+        talk.wait(1)
+    talk.run()
+    assert names(talk) == ["finish"]
 
 
 # ---- barge-in ------------------------------------------------------------

@@ -1,0 +1,115 @@
+"""The hub's watch over the engine and over faults of our own. All else of it meets real sockets in tests/e2e."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.websockets import WebSocket
+
+from engine.null import NullEngine
+from realtime.config import ServerConfig
+from realtime.scheduler import job
+from realtime.server.hub import HUNG_S, Hub
+
+
+class Wire:
+    """The two ASGI channels of one socket, with the far ends in hand."""
+
+    def __init__(self) -> None:
+        self._to_server: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._from_server: asyncio.Queue[Any] = asyncio.Queue()
+        self._to_server.put_nowait({"type": "websocket.connect"})
+        scope = {"type": "websocket", "path": "/", "headers": [], "query_string": b"", "subprotocols": []}
+        self.socket = WebSocket(scope, self._to_server.get, self._from_server.put)
+
+    def say(self, event: str, **fields: Any) -> None:
+        frame = msgspec.msgpack.encode({"event": event, **fields})
+        self._to_server.put_nowait({"type": "websocket.receive", "bytes": frame})
+
+    def hang_up(self) -> None:
+        self._to_server.put_nowait({"type": "websocket.disconnect", "code": 1006})
+
+    async def hear(self, event: str) -> dict[str, Any]:
+        """The next message of this kind, or ASGI event that is no message."""
+        async with asyncio.timeout(5):
+            while True:
+                said = await self._from_server.get()
+                if said["type"] == "websocket.send":
+                    said = msgspec.msgpack.decode(said["bytes"])
+                if event in (said.get("event"), said.get("type")):
+                    return said  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def failures() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def hub(failures: list[str]) -> AsyncIterator[Hub]:
+    hub = Hub(ServerConfig(model="null"), on_failure=lambda: failures.append("failed"))
+    hub.open(NullEngine(slots=2))
+    yield hub
+    hub.close()
+
+
+async def test_a_hub_is_ready_once_it_has_an_engine(hub: Hub) -> None:
+    assert hub.is_ready
+    assert not hub.is_failed
+    assert not Hub(ServerConfig(model="null"), on_failure=lambda: None).is_ready
+
+
+async def test_an_engine_that_does_not_come_round_is_given_up_once(hub: Hub, failures: list[str]) -> None:
+    wire = Wire()
+    serving = asyncio.create_task(hub.serve(wire.socket))
+    await wire.hear("ready")
+    hub.tick(time.monotonic())
+    assert failures == []
+    hub.tick(time.monotonic() + HUNG_S + 2)
+    hub.tick(time.monotonic() + HUNG_S + 3)
+    assert failures == ["failed"]
+    assert hub.is_failed
+    assert not hub.is_ready
+    assert (await wire.hear("error"))["code"] == "internal"
+    assert (await wire.hear("websocket.close"))["code"] == 1011
+    await serving
+
+
+async def test_a_fault_of_ours_ends_one_session_and_is_logged(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
+    unlucky, lucky = Wire(), Wire()
+    serving = [asyncio.create_task(hub.serve(wire.socket)) for wire in (unlucky, lucky)]
+    for wire in (unlucky, lucky):
+        wire.say("start", request={"format": "pcm"})
+        wire.say("ping")
+        await wire.hear("pong")
+    impossible = job.UnitDone(job.SessionId(1), job.UtteranceId(1), 99, is_cut=False, drained=True)
+    hub._dispatch([impossible, job.MarkReached(job.SessionId(2), job.UtteranceId(1), 1)])
+    assert (await lucky.hear("flushed"))["seq"] == 1
+    finish = await unlucky.hear("finish")
+    assert (finish["reason"], finish["code"]) == ("error", "internal")
+    assert (await unlucky.hear("websocket.close"))["code"] == 1011
+    lucky.hang_up()
+    await asyncio.gather(*serving)
+    assert "IndexError" in caplog.text
+
+
+async def test_a_clip_is_encoded_once(hub: Hub) -> None:
+    wire = Wire()
+    serving = asyncio.create_task(hub.serve(wire.socket))
+    clip = {"references": [{"audio": b"sound of a voice", "text": "words"}], "format": "pcm"}
+    voices = []
+    for _ in range(2):
+        wire.say("start", request=clip)
+        wire.say("text", text="Spoken with the clip.")
+        wire.say("stop")
+        assert (await wire.hear("finish"))["reason"] == "stop"
+        voices.append(hub.runtime.engine._state[0].request.voice)  # type: ignore[attr-defined]
+    assert voices[0] is voices[1]
+    assert voices[0].name.startswith("clip-")
+    wire.hang_up()
+    await serving
