@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -92,15 +93,21 @@ class Page:
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
 
+def installed(program: str) -> str:
+    path = shutil.which(program)
+    assert path is not None, f"{program} is not installed (Debian: apt-get install chromium chromium-driver)"
+    return path
+
+
 @contextmanager
 def browser(url: str, script: str = "") -> Iterator[Page]:
     """A page loaded and connected; `script` runs before the page's own."""
     options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
+    options.binary_location = installed("chromium")
     for argument in ARGUMENTS:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(installed("chromedriver")))
     try:
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": PROBE + script})
         driver.get(url)
@@ -251,3 +258,23 @@ def test_a_browser_learns_why_a_handshake_was_refused(tmp_path: Any, options: di
     ):
         page.driver.set_script_timeout(DEADLINE_S)
         assert page.driver.execute_async_script(script, options) == error
+
+
+def test_a_player_that_stands_still_takes_30_s_and_then_waits_until_it_is_interrupted(page: Page) -> None:
+    script = """
+        const done = arguments[0];
+        import("/client/kingfisher.js").then(async ({ Player }) => {
+          const player = await Player.open();
+          const second = { utterance: 1, packets: [], data: new Uint8Array(2 * 48000) };
+          let taken = 0;
+          const feeding = (async () => { for (; taken < 60; taken++) await player.push(second); })();
+          await new Promise((resolve) => setTimeout(resolve, 500));
+          const full = { taken, queuedMs: player.queuedMs, state: player.state };
+          player.interrupt();
+          await new Promise((resolve) => setTimeout(resolve, 0));
+          done({ ...full, movedOn: taken > full.taken });
+        });
+    """
+    page.driver.set_script_timeout(DEADLINE_S)
+    result = page.driver.execute_async_script(script)
+    assert result == {"taken": 30, "queuedMs": 31_000, "state": "suspended", "movedOn": True}

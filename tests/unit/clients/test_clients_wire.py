@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,6 +25,12 @@ from kingfisher_client import (
 from kingfisher_client.wire import pack, parse
 
 encode = msgspec.msgpack.encode
+WIRE = Path(__file__).parents[2] / "golden" / "wire" / "vectors.json"
+
+
+def vectors(direction: str) -> list[dict[str, Any]]:
+    """The messages that the server is tested with, and their bytes."""
+    return json.loads(WIRE.read_text())[direction]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +117,25 @@ def test_no_bytes_raise_anything_else(frame: bytes) -> None:
 def test_no_field_of_a_wrong_type_raises_anything_else(name: str, fields: dict[str, object]) -> None:
     with suppress(StreamError):
         parse(encode({**fields, "event": name}))
+
+
+@pytest.mark.parametrize("vector", vectors("from_server"), ids=lambda vector: vector["name"])
+def test_the_servers_own_vectors_are_understood(vector: dict[str, Any]) -> None:
+    sent, frame = vector["message"], bytes.fromhex(vector["hex"])
+    if sent["event"] == "error" or sent.get("reason") == "error":
+        with pytest.raises(ServerError) as caught:
+            parse(frame)
+        assert caught.value.code == sent["code"]
+    elif sent["event"] in ("pong", "log"):
+        assert parse(frame) is None
+    else:
+        assert type(parse(frame)).__name__.lower() == sent["event"]
+
+
+@pytest.mark.parametrize("vector", vectors("from_client"), ids=lambda vector: vector["name"])
+def test_what_is_packed_is_what_the_server_reads(vector: dict[str, Any]) -> None:
+    message = msgspec.msgpack.decode(bytes.fromhex(vector["hex"]))
+    assert msgspec.msgpack.decode(pack(**message)) == message
 
 
 def test_fields_travel_as_given() -> None:
