@@ -84,8 +84,9 @@ class Runtime:
             self._threads.append(thread)
             thread.start()
 
-    def stop(self, timeout_s: float = 5.0) -> None:
-        """End the threads and close the engine; work under way is dropped."""
+    def stop(self, timeout_s: float = 5.0) -> bool:
+        """End the threads and close the engine; work under way is dropped. False if a thread did not end in time: the
+        engine is then still in use."""
         self._inbox.put(Stop(), always=True)
         self._prefills.put(Stop(), always=True)
         self._clips.put(None, always=True)
@@ -94,8 +95,10 @@ class Runtime:
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        if not any(thread.is_alive() for thread in self._threads):
+        has_ended = not any(thread.is_alive() for thread in self._threads)
+        if has_ended:
             self.engine.close()
+        return has_ended
 
     @property
     def is_healthy(self) -> bool:

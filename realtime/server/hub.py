@@ -85,11 +85,11 @@ class Hub:
         self.metrics.speaking.set_function(lambda: self.runtime.sessions_speaking)
         self._ticker = asyncio.create_task(self._tick_forever(), name="tick")
 
-    def close(self) -> None:
+    def close(self) -> bool:
+        """False if a thread of the engine could not be ended."""
         if self._ticker is not None:
             self._ticker.cancel()
-        if self._runtime is not None:
-            self._runtime.stop()
+        return self._runtime is None or self._runtime.stop()
 
     async def drain(self) -> None:
         """Refuse new sessions; let streams finish for `drain_s`, fail those that did not, and return when all sockets

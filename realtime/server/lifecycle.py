@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
@@ -86,16 +87,22 @@ def serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
     """Blocks until the server ended; returns the exit status (1 if the engine failed)."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _quiet_uvicorn()
-    return uvloop.run(_serve(config, load))
+    status, has_ended = uvloop.run(_serve(config, load))
+    if not has_ended:
+        # A thread that comes back from native code into an interpreter that is being taken down aborts the process.
+        logging.shutdown()
+        os._exit(status)
+    return status
 
 
-async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
+async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int, bool]:
+    """The exit status, and whether all threads have ended."""
     hub = Hub(config, on_failure=lambda: server.engine_failed())
     try:
         listening = _listen(config)
     except OSError as error:
         log.critical("cannot listen on %s port %s: %s", config.host, config.port, error)
-        return 1
+        return 1, True
     server = _Server(
         uvicorn.Config(
             make_app(hub),
@@ -116,8 +123,8 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
         await server.serve(sockets=[listening])
     finally:
         loading.cancel()
-        hub.close()
-    return 1 if server.has_failed else 0
+        has_ended = hub.close()
+    return 1 if server.has_failed else 0, has_ended
 
 
 async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening: socket.socket) -> None:

@@ -242,11 +242,12 @@ class SlowEncoder(NullEngine):
 
     def __init__(self) -> None:
         super().__init__(slots=1)
-        self.told = threading.Event()
+        self.begun, self.told = threading.Event(), threading.Event()
 
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
         if clip == b"bad":
             raise RuntimeError("the decoder tripped over the clip")
+        self.begun.set()
         assert self.told.wait(DEADLINE_S)
         return super().encode_reference(clip, transcript, name)
 
@@ -263,6 +264,18 @@ async def test_nobody_who_speaks_waits_for_a_clip() -> None:
         assert not clip.done()
         engine.told.set()
         assert (await clip).name == "mine"
+
+
+async def test_a_clip_under_way_does_not_hold_up_the_end_but_is_told() -> None:
+    engine = SlowEncoder()
+    async with running(engine) as (runtime, _):
+        clip = asyncio.create_task(runtime.encode_reference(b"clip", "What it says.", "mine"))
+        async with asyncio.timeout(DEADLINE_S):
+            await asyncio.to_thread(engine.begun.wait, DEADLINE_S)
+        assert not runtime.stop(timeout_s=0.01)
+        engine.told.set()
+        await clip
+        assert runtime.stop(timeout_s=DEADLINE_S)
 
 
 async def test_a_clip_that_breaks_the_encoder_harms_nothing_else() -> None:
