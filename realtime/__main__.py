@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.api import Engine
 from engine.null import NullEngine
-from realtime.config import ServerConfig, SettingError
+from realtime.config import LOG_LEVELS, ServerConfig, SettingError
 
 __all__ = ["load_engine_for", "main"]
 
@@ -73,7 +73,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--idle-s", type=float, help="close sockets without a stream after this time")
     parser.add_argument("--stall-s", type=float, help="drop clients that take no data for this time")
     parser.add_argument("--api-keys-file", help="one accepted key per line")
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    parser.add_argument("--log-level", choices=LOG_LEVELS)
 
 
 def _add_bench(parser: argparse.ArgumentParser) -> None:
@@ -82,11 +82,11 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--utterances", type=int, default=8, help="utterances per level")
 
 
-def _serve(config: ServerConfig, options: argparse.Namespace) -> int:
+def _serve(config: ServerConfig, _: argparse.Namespace) -> int:
     from realtime.server.lifecycle import serve
 
     logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
+        level=config.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
     )
     return serve(config, lambda: load_engine_for(config))
 

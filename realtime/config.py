@@ -11,6 +11,9 @@ from typing import Any
 __all__ = ["ServerConfig", "SettingError"]
 
 PREFIX = "KINGFISHER_"
+OTHERS = frozenset({"KINGFISHER_API_KEYS_FILE", "KINGFISHER_API_KEY", "KINGFISHER_URL"})
+"""Variables that are no field: where the keys are, and what `kingfisher say` reads."""
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class SettingError(ValueError):
@@ -45,6 +48,7 @@ class ServerConfig:
     max_message_bytes: int = 16 << 20
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """Accepted keys; none means no authentication."""
+    log_level: str = "info"
 
     def __post_init__(self) -> None:
         for name in ("slots", "max_sessions", "workers", "max_out_bytes", "max_stream_chars", "max_message_bytes"):
@@ -53,10 +57,14 @@ class ServerConfig:
         for name in ("queue_s", "drain_s", "idle_s", "stall_s"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name} must be above 0, not {getattr(self, name)}")
+        if self.context_tokens < 0:
+            raise SettingError(f"context_tokens must be at least 0, not {self.context_tokens}")
         if not 0 <= self.port <= 65_535:
             raise SettingError(f"port must lie between 0 and 65535, not {self.port}")
         if self.backend not in ("auto", "native", "reference"):
             raise SettingError(f"backend is {self.backend!r}; choose auto, native or reference")
+        if self.log_level not in LOG_LEVELS:
+            raise SettingError(f"log_level is {self.log_level!r}; choose one of {', '.join(LOG_LEVELS)}")
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> ServerConfig:
@@ -66,7 +74,7 @@ class ServerConfig:
         known = {f.name: f for f in fields(cls)}
         for key, text in environment.items():
             name = key.removeprefix(PREFIX).lower()
-            if not key.startswith(PREFIX) or name == "api_keys_file":
+            if not key.startswith(PREFIX) or key in OTHERS:
                 continue
             if name not in known:
                 raise SettingError(f"{key} is not a setting; known are {', '.join(sorted(known))}")

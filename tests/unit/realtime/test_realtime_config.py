@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
+from realtime.__main__ import _add_serve
 from realtime.config import ServerConfig, SettingError
 
 
@@ -20,6 +22,18 @@ def test_the_command_line_wins_over_the_environment() -> None:
     assert (config.port, config.slots, config.queue_s) == (9001, 3, 2.5)
 
 
+def test_every_option_of_the_command_line_can_be_set_in_the_environment() -> None:
+    parser = argparse.ArgumentParser()
+    _add_serve(parser)
+    for option in vars(parser.parse_args([])):
+        assert option == "api_keys_file" or hasattr(ServerConfig(), option), option
+
+
+def test_what_the_client_reads_from_the_environment_does_not_disturb_the_server() -> None:
+    environment = {"KINGFISHER_URL": "ws://example", "KINGFISHER_API_KEY": "key"}
+    assert ServerConfig.read({}, environment) == ServerConfig()
+
+
 @pytest.mark.parametrize(
     ("environment", "hint"),
     [
@@ -30,6 +44,8 @@ def test_the_command_line_wins_over_the_environment() -> None:
         ({"KINGFISHER_DRAIN_S": "nan"}, "drain_s must be above 0"),
         ({"KINGFISHER_PORT": "65536"}, "port must lie between 0 and 65535"),
         ({"KINGFISHER_BACKEND": "tpu"}, "choose"),
+        ({"KINGFISHER_LOG_LEVEL": "loud"}, "choose one of debug, info"),
+        ({"KINGFISHER_CONTEXT_TOKENS": "-5"}, "context_tokens must be at least 0"),
         ({"KINGFISHER_API_KEYS_FILE": "/no/such/file"}, "key file cannot be read"),
     ],
 )
