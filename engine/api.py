@@ -240,7 +240,8 @@ class Engine(Protocol):
         ...
 
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
-        """Prefill thread. Any common audio file -> a voice. Raises BadReference."""
+        """Clip thread: beside prefills and steps, as it touches no slot. Any common audio file -> a voice.
+        Raises BadReference."""
         ...
 
     def submit(self, plan: StepPlan) -> Ticket:

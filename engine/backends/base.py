@@ -83,7 +83,8 @@ class Backend(Protocol):
         ...
 
     def encode(self, pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
-        """Prefill thread. Mono float32 at the codec's rate -> codes int16 [K, T]."""
+        """Clip thread, beside all the others: touches no slot. Mono float32 at the codec's rate -> codes
+        int16 [K, T]."""
         ...
 
     def close(self) -> None: ...

@@ -86,10 +86,10 @@ def _reference(request: StartRequest) -> Reference | None:
 
 
 def _output(request: StartRequest) -> OutputSpec:
-    name = "opus" if request.format is None else request.format.lower()
-    chosen = next((f for f in FORMATS if f == name), None)
+    name = "opus" if request.format is None else request.format
+    chosen = next((f for f in FORMATS if f == name.lower()), None)
     if chosen is None:
-        raise BadRequest(f"format {request.format!r} is not supported; choose one of {', '.join(FORMATS)}")
+        raise BadRequest(f"format {name[:80]!r} is not supported; choose one of {', '.join(FORMATS)}")
     is_opus = chosen in ("opus", "opus_packets")
     rate_hz, allowed_hz = request.sample_rate, (OPUS_RATE_HZ,) if is_opus else PCM_RATES_HZ
     if rate_hz is not None and rate_hz not in allowed_hz:

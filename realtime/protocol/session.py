@@ -181,6 +181,7 @@ class SessionMachine:
         """All audio before this flush was sent."""
         current, _ = self._current(utterance)
         if current is not None:
+            current.flush_answered()
             self._send(Flushed(seq, round(current.audio_ms, 2)))
 
     def utterance_done(self, utterance: int) -> None:

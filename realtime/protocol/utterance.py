@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import chain
 
 from msgspec import UNSET
 
 from realtime.audio.chunk import AudioChunk
+from realtime.errors import TooMuchText
 from realtime.protocol.events import End, Mark, SessionEvent, Speak
 from realtime.protocol.replies import Audio
 from realtime.protocol.request import StreamRequest
@@ -27,6 +29,12 @@ MAX_PIECES = 16
 
 COMMON_MS_PER_CHAR = 70.0
 """Unhurried English, for the first estimate of a unit's length."""
+
+MAX_SPOKEN_CHARS = 300
+"""Numbers and addresses grow when they are written out, up to tenfold; a longer prompt might not fit into a slot."""
+
+MAX_OPEN_FLUSHES = 1_000
+"""Flushes that may wait for their answer; nobody needs more."""
 
 _FIRST_WIDE_CHAR = "\u2e80"
 """From here on scripts (CJK) write no spaces: any place between two characters is a word boundary."""
@@ -94,6 +102,8 @@ class Utterance:
     """Units are completed in order."""
     held_flushes: list[Mark] = field(default_factory=list)
     """Flushes that wait for speech under way (see `_flush`)."""
+    open_flushes: int = 0
+    """Flushes that were not answered yet."""
     inbox: deque[str | Mark | End] = field(default_factory=deque)
     """What came in and was not looked at yet: text in pieces, flushes, the end."""
 
@@ -104,8 +114,15 @@ class Utterance:
         return self.advance()
 
     def flush(self, seq: int) -> list[SessionEvent]:
+        """Raises TooMuchText."""
+        if self.open_flushes >= MAX_OPEN_FLUSHES:
+            raise TooMuchText(f"{MAX_OPEN_FLUSHES} flushes wait to be answered already")
+        self.open_flushes += 1
         self.inbox.append(Mark(self.number, seq))
         return self.advance()
+
+    def flush_answered(self) -> None:
+        self.open_flushes -= 1
 
     def end(self) -> list[SessionEvent]:
         self.inbox.append(End(self.number))
@@ -153,13 +170,20 @@ class Utterance:
 
     def _speak(self, pieces: list[str]) -> list[SessionEvent]:
         events: list[SessionEvent] = []
-        for text in pieces:
-            spoken = normalize(text) if self.normalizes else text
+        for written, spoken in chain.from_iterable(map(self._spoken, pieces)):
             if is_speakable(spoken):
-                unit = Unit(len(self.units), text)
+                unit = Unit(len(self.units), written)
                 self.units.append(unit)
                 events.append(Speak(self.number, unit.number, spoken))
         return events
+
+    def _spoken(self, text: str) -> list[tuple[str, str]]:
+        """Pieces of the text as they are written and as they are said, none of which is said at too great length."""
+        spoken = normalize(text) if self.normalizes else text
+        if len(spoken) <= MAX_SPOKEN_CHARS or len(text) < 2:
+            return [(text, spoken)]
+        middle = _gap_near_middle(text)
+        return self._spoken(text[:middle].rstrip()) + self._spoken(text[middle:].lstrip())
 
     # ---- what was sent and heard ---------------------------------------------------------------------
 
@@ -212,6 +236,13 @@ class Utterance:
         done = [unit for unit in self.units if unit.is_done and unit.audio_ms]
         chars = sum(len(unit.text) for unit in done)
         return sum(unit.audio_ms for unit in done) / chars if chars else COMMON_MS_PER_CHAR
+
+
+def _gap_near_middle(text: str) -> int:
+    """Index of the white space nearest to the middle of stripped text, or the middle itself."""
+    middle = len(text) // 2
+    gaps = (index for index, char in enumerate(text) if char.isspace())
+    return min(gaps, key=lambda index: abs(index - middle), default=middle)
 
 
 def _end_of_word(text: str, index: int) -> int:

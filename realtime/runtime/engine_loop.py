@@ -10,15 +10,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 
-from engine.api import BadReference, Engine, Prefill, PrefillResult, PromptTooLong, Ticket, Voice
+from engine.api import Engine, Prefill, PrefillResult, PromptTooLong, Ticket
 from realtime.runtime.mailbox import Mailbox
 from realtime.scheduler.job import Command, Output
 from realtime.scheduler.scheduler import Scheduler
 
-__all__ = ["DecodeLoop", "EncodeReference", "PrefillFailed", "PrefillLoop", "StepTimes", "Stop"]
+__all__ = ["DecodeLoop", "PrefillFailed", "PrefillLoop", "StepTimes", "Stop"]
 
 HEARTBEAT_S = 1.0
 """The decode thread wakes at least so often, so that a stopped one can be told from an idle one."""
@@ -29,16 +28,6 @@ class PrefillFailed:
     order: Prefill
     code: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class EncodeReference:
-    """A clip to turn into a voice between two prefills."""
-
-    clip: bytes
-    transcript: str
-    name: str
-    done: Future[Voice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +45,7 @@ class StepTimes:
 
 
 DecodeItem = Command | PrefillResult | PrefillFailed | Stop
-PrefillItem = Prefill | EncodeReference | Stop
+PrefillItem = Prefill | Stop
 
 
 class DecodeLoop:
@@ -126,29 +115,15 @@ class PrefillLoop:
         self._engine, self._inbox, self._results = engine, inbox, results
 
     def run(self) -> None:
-        """Until Stop. Orders come before clips: a prefill is on somebody's latency path, an encoding is longer."""
-        clips: deque[EncodeReference] = deque()
+        """Until Stop."""
         while True:
-            for item in self._inbox.take_all(0.0 if clips else None):
+            for item in self._inbox.take_all(timeout_s=None):
                 if isinstance(item, Stop):
                     return
-                if isinstance(item, EncodeReference):
-                    clips.append(item)
-                else:
-                    self._results.put(self._prefill(item))
-            if clips:
-                self._encode(clips.popleft())
+                self._results.put(self._prefill(item))
 
     def _prefill(self, order: Prefill) -> PrefillResult | PrefillFailed:
         try:
             return self._engine.prefill(order)
         except PromptTooLong as error:
             return PrefillFailed(order, "bad_request", str(error))
-
-    def _encode(self, item: EncodeReference) -> None:
-        if not item.done.set_running_or_notify_cancel():
-            return
-        try:
-            item.done.set_result(self._engine.encode_reference(item.clip, item.transcript, item.name))
-        except BadReference as error:
-            item.done.set_exception(error)

@@ -15,11 +15,11 @@ from concurrent.futures import Future
 
 from engine.api import Engine, Voice
 from realtime.audio.encoder import AudioEncoder
+from realtime.runtime.clip_loop import ClipLoop, EncodeReference
 from realtime.runtime.delivery import Delivery
 from realtime.runtime.engine_loop import (
     DecodeItem,
     DecodeLoop,
-    EncodeReference,
     PrefillItem,
     PrefillLoop,
     StepTimes,
@@ -35,6 +35,8 @@ __all__ = ["Runtime"]
 log = logging.getLogger(__name__)
 
 INBOX_ITEMS = 65_536
+CLIPS_WAITING = 64
+"""Reference clips that wait to be encoded; each may have megabytes."""
 STALE_HEARTBEAT_S = 8.0
 """A decode thread that has not come round for so long is not healthy. A step takes well under a second."""
 
@@ -56,6 +58,7 @@ class Runtime:
         self._scheduler = Scheduler(engine.limits, queue_s=queue_s)
         self._inbox: Mailbox[DecodeItem] = Mailbox(INBOX_ITEMS)
         self._prefills: Mailbox[PrefillItem] = Mailbox(INBOX_ITEMS)
+        self._clips: Mailbox[EncodeReference | None] = Mailbox(CLIPS_WAITING)
         self._work: list[Mailbox[WorkItem]] = [Mailbox(INBOX_ITEMS) for _ in range(workers)]
         self._decode = DecodeLoop(engine, self._scheduler, self._inbox, self._prefills, self._publish, observe)
         self._threads: list[threading.Thread] = []
@@ -69,7 +72,12 @@ class Runtime:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         prefill = PrefillLoop(self.engine, self._prefills, self._inbox)
-        runs: list[tuple[str, Callable[[], None]]] = [("decode", self._decode.run), ("prefill", prefill.run)]
+        clips = ClipLoop(self.engine, self._clips)
+        runs: list[tuple[str, Callable[[], None]]] = [
+            ("decode", self._decode.run),
+            ("prefill", prefill.run),
+            ("clips", clips.run),
+        ]
         runs += [(f"encode-{i}", Worker(box, self._deliver).run) for i, box in enumerate(self._work)]
         for name, run in runs:
             thread = threading.Thread(target=self._guarded, args=(name, run), name=f"kingfisher-{name}", daemon=True)
@@ -80,6 +88,7 @@ class Runtime:
         """End the threads and close the engine; work under way is dropped."""
         self._inbox.put(Stop(), always=True)
         self._prefills.put(Stop(), always=True)
+        self._clips.put(None, always=True)
         for box in self._work:
             box.put(None, always=True)
         deadline = time.monotonic() + timeout_s
@@ -134,9 +143,9 @@ class Runtime:
         self._worker(session).put(CloseStream(session, utterance))
 
     async def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
-        """Raises engine.api.BadReference."""
+        """Raises engine.api.BadReference, MailboxFull, and whatever else goes wrong with this clip alone."""
         done: Future[Voice] = Future()
-        self._prefills.put(EncodeReference(clip, transcript, name, done))
+        self._clips.put(EncodeReference(clip, transcript, name, done))
         return await asyncio.wrap_future(done)
 
     @property

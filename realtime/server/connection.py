@@ -78,6 +78,8 @@ class Connection:
                 frame = message.get("bytes")
                 frame = message.get("text", "") if frame is None else frame
                 self._guarded(partial(self._receive, frame))
+                # Messages that are there already are received without a wait: a flood would hold the loop.
+                await asyncio.sleep(0)
         except (WebSocketDisconnect, RuntimeError):
             log.debug("session %s: the peer is gone", self._session)
         finally:

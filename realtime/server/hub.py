@@ -41,7 +41,9 @@ CLONE_CACHE_ENTRIES = 64
 TICK_S = 1.0
 
 HUNG_S = 30.0
-"""An engine that has not come round for so long will not do so any more."""
+"""An engine that has not come round for so long will not do so any more …"""
+GRACE_S = 3.0
+"""… unless the whole process was stopped (SIGSTOP, a frozen container): so long it may take from the first look."""
 
 LAST_WORDS_S = 2.0
 """For messages and close frames of sessions that were given up."""
@@ -58,10 +60,12 @@ class Hub:
         self._connections: dict[SessionId, Connection] = {}
         self._ids = count(1)
         self._clones: OrderedDict[str, Voice] = OrderedDict()
+        self._cloning = asyncio.Lock()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self._is_draining = self._has_failed = False
         self._ticker: asyncio.Task[None] | None = None
+        self._silent_since_s: float | None = None
 
     # ---- life ------------------------------------------------------------------------------------------
 
@@ -184,10 +188,13 @@ class Hub:
         """The voice of a clip; each clip is encoded once while it stays in the cache. Raises BadReference."""
         name = await asyncio.to_thread(reference_name, reference)
         if name not in self._clones:
-            voice = await self.runtime.encode_reference(reference.audio, reference.text, name)
-            self._clones[name] = voice
-            if len(self._clones) > CLONE_CACHE_ENTRIES:
-                self._clones.popitem(last=False)
+            # One at a time, as they are encoded anyway: sessions that bring the same clip at once wait for the first.
+            async with self._cloning:
+                if name not in self._clones:
+                    voice = await self.runtime.encode_reference(reference.audio, reference.text, name)
+                    self._clones[name] = voice
+                    if len(self._clones) > CLONE_CACHE_ENTRIES:
+                        self._clones.popitem(last=False)
         self._clones.move_to_end(name)
         return self._clones[name]
 
@@ -215,8 +222,12 @@ class Hub:
         """About once a second: sessions look at the clock, and so does the watch over the engine."""
         for connection in list(self._connections.values()):
             connection.tick(now)
-        if self.runtime.silent_s(now) > HUNG_S:
-            self._engine_failed(f"no step was completed for {HUNG_S:g} s")
+        if self.runtime.silent_s(now) <= HUNG_S:
+            self._silent_since_s = None
+        elif self._silent_since_s is None:
+            self._silent_since_s = now
+        elif now - self._silent_since_s >= GRACE_S:
+            self._engine_failed(f"it has not come round for {HUNG_S:g} s")
 
     def _engine_failed(self, message: str) -> None:
         """Every session is told, once; the process is of no use any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -236,12 +237,43 @@ async def test_a_warm_up_is_reported_once_with_its_voice() -> None:
         assert [warm.voice.name for warm in heard.of(1, Warm)] == ["high"]
 
 
-async def test_a_clip_is_encoded_between_prefills() -> None:
-    engine = NullEngine(slots=1)
-    async with running(engine) as (runtime, _):
-        voice = await runtime.encode_reference(b"clip", "What it says.", "mine")
-        assert isinstance(voice, Voice)
-        assert voice.name == "mine"
+class SlowEncoder(NullEngine):
+    """Encodes a clip when it is told to; the clip b"bad" breaks it."""
+
+    def __init__(self) -> None:
+        super().__init__(slots=1)
+        self.told = threading.Event()
+
+    def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
+        if clip == b"bad":
+            raise RuntimeError("the decoder tripped over the clip")
+        assert self.told.wait(DEADLINE_S)
+        return super().encode_reference(clip, transcript, name)
+
+
+async def test_nobody_who_speaks_waits_for_a_clip() -> None:
+    engine = SlowEncoder()
+    async with running(engine) as (runtime, heard):
+        clip = asyncio.create_task(runtime.encode_reference(b"clip", "What it says.", "mine"))
+        begin(runtime, engine, 1)
+        say(runtime, 1, "Hello.")
+        end(runtime, 1)
+        await heard.until(lambda: bool(heard.of(1, UtteranceDone)))
+        assert len(heard.pcm(1))
+        assert not clip.done()
+        engine.told.set()
+        assert (await clip).name == "mine"
+
+
+async def test_a_clip_that_breaks_the_encoder_harms_nothing_else() -> None:
+    engine = SlowEncoder()
+    engine.told.set()
+    async with running(engine) as (runtime, heard):
+        with pytest.raises(RuntimeError, match="tripped"):
+            await runtime.encode_reference(b"bad", "What it says.", "mine")
+        assert (await runtime.encode_reference(b"clip", "What it says.", "mine")).name == "mine"
+        assert runtime.is_healthy
+        assert heard.failure is None
 
 
 def test_a_mailbox_keeps_order_and_refuses_what_it_cannot_hold() -> None:

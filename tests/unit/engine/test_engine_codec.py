@@ -165,8 +165,9 @@ def test_inverted_stereo_does_not_cancel() -> None:
         (clip(0.4), "at least 1 s"),
         (clip(31, 8_000), "longer than 30 s"),
         (b"/etc/hostname", "not readable"),
+        (clip(5, 384_000, 8, "FLAC"), "more than 11520000 samples"),
     ],
-    ids=["empty", "text", "truncated", "short", "long", "path"],
+    ids=["empty", "text", "truncated", "short", "long", "path", "wide"],
 )
 def test_a_clip_that_cannot_be_used_says_why(data: bytes, says: str) -> None:
     with pytest.raises(BadReference, match=says):

@@ -10,6 +10,7 @@ import pytest
 from realtime.errors import BadRequest
 from realtime.protocol.events import OutputSpec, Reference
 from realtime.protocol.request import parse_request
+from tests.session_talk import Talk
 
 
 def test_an_empty_request_is_all_defaults() -> None:
@@ -114,6 +115,13 @@ def test_a_bad_value_is_refused_and_named(field: str, value: Any, hint: str) -> 
     with pytest.raises(BadRequest, match=hint) as caught:
         parse_request({"format": "pcm", field: value})
     assert field in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["format", "voice", "reference_id", "latency"])
+def test_no_error_repeats_a_long_value(field: str) -> None:
+    talk = Talk()
+    talk.start(**{field: "x" * 100_000})
+    assert sum(len(str(reply)) for reply in talk.replies) < 1_000
 
 
 @pytest.mark.parametrize("bits", [0, 8, 15_999, 128_001, 513])

@@ -9,7 +9,7 @@ import pytest
 from realtime.audio.chunk import AudioChunk
 from realtime.errors import Draining, Internal
 from realtime.protocol import events
-from realtime.protocol.utterance import UNITS_AHEAD
+from realtime.protocol.utterance import MAX_OPEN_FLUSHES, MAX_SPOKEN_CHARS, UNITS_AHEAD
 from tests.session_talk import TTFA_PARTS, Talk
 
 
@@ -244,6 +244,42 @@ def test_a_long_text_is_cut_little_by_little_and_spoken_whole(talk: Talk) -> Non
     talk.run()
     assert talk.spoken == SENTENCES
     assert names(talk)[-2:] == ["flushed", "finish"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,234,567.89 and " * 11,
+        "1-2-3-4-5-6-7-8-9 " * 10,
+        "9" * 190,
+        "https://a.example/" + "b_c/" * 40,
+        "$999.99, " * 20,
+    ],
+    ids=["numbers", "ranges", "digits", "address", "amounts"],
+)
+def test_what_grows_when_it_is_written_out_is_said_in_pieces(talk: Talk, text: str) -> None:
+    talk.start(text=text)
+    talk.send("stop")
+    talk.run()
+    assert len(talk.spoken) > 1
+    assert max(map(len, talk.spoken)) <= MAX_SPOKEN_CHARS
+    talk.start(text=text)
+    talk.send("cancel")
+    remaining = talk.named("cancelled")[0]["remaining_text"]
+    assert "".join(remaining.split()) == "".join(text.split())
+
+
+def test_flushes_that_wait_are_bounded_and_those_answered_do_not_count(talk: Talk) -> None:
+    talk.start()
+    for _ in range(2 * MAX_OPEN_FLUSHES):
+        talk.send("flush")
+        talk.run()
+    assert len(talk.named("flushed")) == 2 * MAX_OPEN_FLUSHES
+    for _ in range(MAX_OPEN_FLUSHES):
+        talk.send("flush")
+    assert talk.named("finish") == []
+    talk.send("flush")
+    assert talk.named("finish")[0]["code"] == "too_much_text"
 
 
 def test_text_that_was_not_looked_at_remains_after_a_cancel(talk: Talk) -> None:
