@@ -16,7 +16,7 @@ struct AddNormParams {
     float eps;
 };
 
-constexpr int ADD_NORM_THREADS = 256;
+constexpr int ADD_NORM_THREADS = 512;
 
 KF_KERNEL(add_norm, AddNormParams, ADD_NORM_THREADS) {
     KF_SHARED(shared);

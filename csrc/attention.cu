@@ -38,15 +38,13 @@ KF_KERNEL(attention_prepare, PrepareParams, PREPARE_THREADS) {
     int first = warp_lane() * PER_LANE;
     for (int head = warp_index(); head < p.heads + 2 * p.kv_heads; head += PREPARE_THREADS / 32) {
         float v[PER_LANE];
-        for (int i = 0; i < PER_LANE; i++) v[i] = product_at(p.qkv, row, width, head * D + first + i);
+        load_head(p.qkv, row, width, head * D, v);
         if (head < p.heads) {
             norm_and_rotate(v, p.q_norm, rope_row, p.eps);
-            u16* q = p.q + (static_cast<long long>(row) * p.heads + head) * D + first;
-            for (int i = 0; i < PER_LANE; i++) q[i] = float_to_bf16(v[i]);
+            store_bf16(p.q + (static_cast<long long>(row) * p.heads + head) * D + first, v);
         } else if (head < p.heads + p.kv_heads) {
             norm_and_rotate(v, p.k_norm, rope_row, p.eps);
-            u16* key = p.keys + slot + (static_cast<long long>(head - p.heads) * p.context + position) * D + first;
-            for (int i = 0; i < PER_LANE; i++) key[i] = float_to_bf16(v[i]);
+            store_bf16(p.keys + slot + (static_cast<long long>(head - p.heads) * p.context + position) * D + first, v);
         } else {
             long long group = static_cast<long long>(head - p.heads - p.kv_heads) * p.context * D;
             u16* value = p.values + slot + group + static_cast<long long>(position / 2) * D * 2 + position % 2;
@@ -228,27 +226,42 @@ struct CombineParams {
 
 constexpr int COMBINE_THREADS = 512;
 
+// Shared: reduce [32], weights [splits, H], values [H * D].
 KF_KERNEL(attention_combine, CombineParams, COMBINE_THREADS) {
     KF_SHARED(shared);
     float* scratch = reinterpret_cast<float*>(shared);
-    float* values = scratch + 32;  // [H * D]
+    float* weights = scratch + 32;
+    float* values = weights + (p.splits * p.heads + 3) / 4 * 4;  // read and written 16 bytes at a time
     int row = blockIdx.x, width = p.heads * D;
-    float amax = 0.0f;
-    for (int i = threadIdx.x; i < width; i += COMBINE_THREADS) {
-        int head = i / D;
-        float largest = -KF_INFINITY, sum = 0.0f, joined = 0.0f;
-        for (int s = 0; s < p.splits; s++)
-            largest = fmaxf(largest, p.stats[2 * ((static_cast<long long>(row) * p.splits + s) * p.heads + head)]);
+    const float2* stats = reinterpret_cast<const float2*>(p.stats) + static_cast<long long>(row) * p.splits * p.heads;
+    for (int head = threadIdx.x; head < p.heads; head += COMBINE_THREADS) {
+        float largest = -KF_INFINITY, total = 0.0f;
+#pragma unroll 8
+        for (int s = 0; s < p.splits; s++) largest = fmaxf(largest, stats[s * p.heads + head].x);
+#pragma unroll 8
         for (int s = 0; s < p.splits; s++) {
-            long long place = (static_cast<long long>(row) * p.splits + s) * p.heads + head;
-            float total = p.stats[2 * place + 1];
-            if (total == 0.0f) continue;
-            float weight = exp2f(p.stats[2 * place] - largest);
-            joined += weight * p.partial[place * D + i % D];
-            sum += weight * total;
+            // A split without keys has a largest score of -infinity, hence weight 0.
+            float2 stat = stats[s * p.heads + head];
+            float weight = exp2f(stat.x - largest);
+            total += weight * stat.y;
+            weights[s * p.heads + head] = weight;
         }
-        values[i] = joined / sum;
-        amax = fmaxf(amax, fabsf(values[i]));
+        for (int s = 0; s < p.splits; s++) weights[s * p.heads + head] /= total;
+    }
+    __syncthreads();
+    float amax = 0.0f;
+    const float* partial = p.partial + static_cast<long long>(row) * p.splits * width;
+    for (int i = 4 * threadIdx.x; i < width; i += 4 * COMBINE_THREADS) {
+        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 8
+        for (int s = 0; s < p.splits; s++) {
+            float weight = weights[s * p.heads + i / D];
+            float4 part = *reinterpret_cast<const float4*>(partial + static_cast<long long>(s) * width + i);
+            sum = make_float4(sum.x + weight * part.x, sum.y + weight * part.y, sum.z + weight * part.z,
+                              sum.w + weight * part.w);
+        }
+        *reinterpret_cast<float4*>(values + i) = sum;
+        amax = fmaxf(amax, fmaxf(fmaxf(fabsf(sum.x), fabsf(sum.y)), fmaxf(fabsf(sum.z), fabsf(sum.w))));
     }
     amax = block_max<COMBINE_THREADS>(amax, scratch);
     long long out = static_cast<long long>(row) * width;

@@ -136,38 +136,16 @@ KF_DEVICE float snake(float x, float alpha) {
     return x + sine * sine / (alpha + 1e-9f);
 }
 
-// Two neighbouring outputs of one step.
-KF_DEVICE void store_pair(const ConvParams& p, int m, int n, float v0, float v1) {
-    if (p.bias) {
-        v0 += p.bias[n];
-        v1 += p.bias[n + 1];
-    }
-    int row = m / p.steps, step = m - row * p.steps;
-    if (p.activation == SWIGLU) {  // gate and up stand side by side
-        u16* out = p.out + row * p.out_row_values + p.out_offset + static_cast<long long>(step) * (p.outputs / 2);
-        out[n / 2] = static_cast<u16>(pack_f16_clamped(silu(v0) * v1, 0.0f));
-        return;
-    }
-    if (p.activation == GELU) {
-        v0 = 0.5f * v0 * (1.0f + erff(v0 * 0.70710678f));
-        v1 = 0.5f * v1 * (1.0f + erff(v1 * 0.70710678f));
-    }
-    long long place = static_cast<long long>(step) * p.outputs + n;
-    if (p.residual) {
-        u32 old = *reinterpret_cast<const u32*>(p.residual + row * p.residual_row_values + p.residual_offset + place);
-        float s0 = p.residual_scale ? p.residual_scale[n] : 1.0f, s1 = p.residual_scale ? p.residual_scale[n + 1] : 1.0f;
-        v0 = f16_low(old) + s0 * v0;
-        v1 = f16_high(old) + s1 * v1;
-    }
-    if (p.out) *reinterpret_cast<u32*>(p.out + row * p.out_row_values + p.out_offset + place) = pack_f16_clamped(v0, v1);
-    if (p.out_snake)
-        *reinterpret_cast<u32*>(p.out_snake + row * p.snake_row_values + p.snake_offset + place) =
-            pack_f16_clamped(snake(v0, p.alpha[n]), snake(v1, p.alpha[n + 1]));
-}
+// ---- after the sums: through shared memory, so that the epilogue is one rolled loop with wide, coalesced accesses ----
 
-// Calls visit(m, n, sums + pair) for every pair of neighbouring outputs of this thread that exists.
-template <class Visit>
-KF_DEVICE void each_pair(const ConvParams& p, int tile_m, int tile_n, int warp_m, int warp_n, Sums& sums, Visit visit) {
+constexpr int QUAD = 4;
+constexpr int QUADS = BM * BN / QUAD;
+static_assert(BM * BN * 4 <= STAGES * STAGE_VALUES * 2, "the sums must fit where the stages were");
+
+// Rows two apart would meet in a bank; neighbours of a quad stay together.
+KF_DEVICE int sum_place(int row, int column) { return row * BN + (column ^ ((row & 3) << 3)); }
+
+KF_DEVICE void stage_sums(const Sums& sums, int warp_m, int warp_n, float* staged) {
     int g = warp_lane() / 4, j = warp_lane() % 4;
 #pragma unroll
     for (int i = 0; i < TILES_M; i++)
@@ -175,36 +153,86 @@ KF_DEVICE void each_pair(const ConvParams& p, int tile_m, int tile_n, int warp_m
         for (int t = 0; t < TILES_N; t++)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                int m = tile_m * BM + warp_m * (BM / WARPS_M) + 16 * i + 8 * half + g;
-                int n = tile_n * BN + warp_n * (BN / WARPS_N) + 8 * t + 2 * j;
-                if (m < p.rows * p.steps && n < p.outputs) visit(m, n, &sums[i][t][2 * half]);
+                int row = warp_m * (BM / WARPS_M) + 16 * i + 8 * half + g;
+                int column = warp_n * (BN / WARPS_N) + 8 * t + 2 * j;
+                *reinterpret_cast<float2*>(staged + sum_place(row, column)) =
+                    make_float2(sums[i][t][2 * half], sums[i][t][2 * half + 1]);
             }
 }
 
-// True in the block that arrives last at this tile; it then holds the sum of all parts.
-KF_DEVICE bool join_splits(const ConvParams& p, int tile_m, int tile_n, int warp_m, int warp_n, Sums& sums, u32* flag) {
-    long long part = static_cast<long long>(p.rows) * p.steps * p.outputs;
-    float* mine = p.parts + blockIdx.z * part;
-    each_pair(p, tile_m, tile_n, warp_m, warp_n, sums, [&](int m, int n, float* pair) {
-        *reinterpret_cast<float2*>(mine + static_cast<long long>(m) * p.outputs + n) = make_float2(pair[0], pair[1]);
+// Calls visit(m, n, staged quad) for every quad of this thread that exists.
+template <class Visit>
+KF_DEVICE void each_quad(const ConvParams& p, const float* staged, Visit visit) {
+    for (int i = threadIdx.x; i < QUADS; i += THREADS) {
+        int row = i / (BN / QUAD), column = i % (BN / QUAD) * QUAD;
+        int m = blockIdx.y * BM + row, n = blockIdx.x * BN + column;
+        if (m < p.rows * p.steps && n < p.outputs)
+            visit(m, n, *reinterpret_cast<const float4*>(staged + sum_place(row, column)));
+    }
+}
+
+KF_DEVICE float gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
+
+KF_DEVICE float4 quad_of(const float* values, int n, float otherwise) {
+    if (!values) return make_float4(otherwise, otherwise, otherwise, otherwise);
+    return *reinterpret_cast<const float4*>(values + n);
+}
+
+KF_DEVICE uint2 pack_quad(float4 v) { return make_uint2(pack_f16_clamped(v.x, v.y), pack_f16_clamped(v.z, v.w)); }
+
+// Four neighbouring outputs of one step.
+KF_DEVICE void store_quad(const ConvParams& p, int m, int n, float4 v) {
+    float4 bias = quad_of(p.bias, n, 0.0f);
+    v = make_float4(v.x + bias.x, v.y + bias.y, v.z + bias.z, v.w + bias.w);
+    int row = m / p.steps, step = m - row * p.steps;
+    if (p.activation == SWIGLU) {  // gate and up stand side by side
+        u16* out = p.out + row * p.out_row_values + p.out_offset + static_cast<long long>(step) * (p.outputs / 2);
+        *reinterpret_cast<u32*>(out + n / 2) = pack_f16_clamped(silu(v.x) * v.y, silu(v.z) * v.w);
+        return;
+    }
+    if (p.activation == GELU) v = make_float4(gelu(v.x), gelu(v.y), gelu(v.z), gelu(v.w));
+    long long place = static_cast<long long>(step) * p.outputs + n;
+    if (p.residual) {
+        uint2 old = *reinterpret_cast<const uint2*>(p.residual + row * p.residual_row_values + p.residual_offset + place);
+        float4 scale = quad_of(p.residual_scale, n, 1.0f);
+        v = make_float4(f16_low(old.x) + scale.x * v.x, f16_high(old.x) + scale.y * v.y,
+                        f16_low(old.y) + scale.z * v.z, f16_high(old.y) + scale.w * v.w);
+    }
+    if (p.out) *reinterpret_cast<uint2*>(p.out + row * p.out_row_values + p.out_offset + place) = pack_quad(v);
+    if (p.out_snake) {
+        float4 alpha = quad_of(p.alpha, n, 1.0f);
+        v = make_float4(snake(v.x, alpha.x), snake(v.y, alpha.y), snake(v.z, alpha.z), snake(v.w, alpha.w));
+        *reinterpret_cast<uint2*>(p.out_snake + row * p.snake_row_values + p.snake_offset + place) = pack_quad(v);
+    }
+}
+
+// Hands this block's part over; true in the block that arrives last at the tile.
+KF_DEVICE bool hand_over(const ConvParams& p, const float* staged, float* parts, u32* flag) {
+    each_quad(p, staged, [&](int m, int n, float4 v) {
+        *reinterpret_cast<float4*>(parts + static_cast<long long>(m) * p.outputs + n) = v;
     });
     __threadfence();
     __syncthreads();
     u32* arrivals = p.arrivals + blockIdx.y * gridDim.x + blockIdx.x;
     if (threadIdx.x == 0) *flag = atomicAdd(arrivals, 1u);
     __syncthreads();
-    if (*flag != static_cast<u32>(p.splits - 1)) return false;
+    bool is_last = *flag == static_cast<u32>(p.splits - 1);
+    if (is_last && threadIdx.x == 0) *arrivals = 0;
     __threadfence();
-    if (threadIdx.x == 0) *arrivals = 0;
-    each_pair(p, tile_m, tile_n, warp_m, warp_n, sums, [&](int m, int n, float* pair) {
-        pair[0] = pair[1] = 0.0f;
+    return is_last;
+}
+
+KF_DEVICE void join_and_store(const ConvParams& p, const float* staged, u32* flag) {
+    long long part = static_cast<long long>(p.rows) * p.steps * p.outputs;
+    if (!hand_over(p, staged, p.parts + blockIdx.z * part, flag)) return;
+    each_quad(p, staged, [&](int m, int n, float4) {
+        float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         for (int s = 0; s < p.splits; s++) {
-            const float* other = p.parts + s * part + static_cast<long long>(m) * p.outputs + n;
-            pair[0] += other[0];
-            pair[1] += other[1];
+            float4 v = *reinterpret_cast<const float4*>(p.parts + s * part + static_cast<long long>(m) * p.outputs + n);
+            total = make_float4(total.x + v.x, total.y + v.y, total.z + v.z, total.w + v.w);
         }
+        store_quad(p, m, n, total);
     });
-    return true;
 }
 
 KF_KERNEL(conv, ConvParams, THREADS) {
@@ -231,10 +259,12 @@ KF_KERNEL(conv, ConvParams, THREADS) {
         ptx::cp_async_commit();
         multiply_stage(stages + i % STAGES * STAGE_VALUES, warp_m, warp_n, sums);
     }
-    if (p.splits > 1) {
-        __syncthreads();
-        if (!join_splits(p, tile_m, tile_n, warp_m, warp_n, sums, reinterpret_cast<u32*>(shared))) return;
-    }
-    each_pair(p, tile_m, tile_n, warp_m, warp_n, sums,
-              [&](int m, int n, float* pair) { store_pair(p, m, n, pair[0], pair[1]); });
+    __syncthreads();  // the stages are free
+    float* staged = reinterpret_cast<float*>(shared);
+    stage_sums(sums, warp_m, warp_n, staged);
+    __syncthreads();
+    if (p.splits > 1)
+        join_and_store(p, staged, reinterpret_cast<u32*>(shared + STAGES * STAGE_VALUES * 2));
+    else
+        each_quad(p, staged, [&](int m, int n, float4 v) { store_quad(p, m, n, v); });
 }

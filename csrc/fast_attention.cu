@@ -27,21 +27,16 @@ struct FastAttentionParams {
 
 constexpr int FAST_ATTENTION_THREADS = 256;
 
-KF_DEVICE void load_head(const Product& qkv, int row, int width, int head, float (&v)[PER_LANE]) {
-    for (int i = 0; i < PER_LANE; i++)
-        v[i] = product_at(qkv, row, width, head * D + static_cast<int>(warp_lane()) * PER_LANE + i);
-}
-
 KF_DEVICE void append(const FastAttentionParams& p, int frame_row, int token, int kv_head) {
     int heads = GROUP * p.kv_heads, width = (heads + 2 * p.kv_heads) * D, row = frame_row * p.tokens + token;
     long long place = ((static_cast<long long>(frame_row) * p.positions + p.first + token) * p.kv_heads + kv_head) * D
                       + warp_lane() * PER_LANE;
     float v[PER_LANE];
-    load_head(p.qkv, row, width, heads + kv_head, v);
+    load_head(p.qkv, row, width, (heads + kv_head) * D, v);
     norm_and_rotate(v, p.k_norm, p.rope + (p.first + token) * D, p.eps);
-    for (int i = 0; i < PER_LANE; i++) p.keys[place + i] = float_to_bf16(v[i]);
-    load_head(p.qkv, row, width, heads + p.kv_heads + kv_head, v);
-    for (int i = 0; i < PER_LANE; i++) p.values[place + i] = float_to_bf16(v[i]);
+    store_bf16(p.keys + place, v);
+    load_head(p.qkv, row, width, (heads + p.kv_heads + kv_head) * D, v);
+    store_bf16(p.values + place, v);
 }
 
 // The group's heads of one token over all positions up to its own -> out[GROUP][D] (this lane's part).
@@ -49,19 +44,22 @@ KF_DEVICE void attend(const FastAttentionParams& p, int frame_row, int token, in
     int heads = GROUP * p.kv_heads, width = (heads + 2 * p.kv_heads) * D, row = frame_row * p.tokens + token;
     float q[GROUP][PER_LANE], largest[GROUP], total[GROUP];
     for (int h = 0; h < GROUP; h++) {
-        load_head(p.qkv, row, width, kv_head * GROUP + h, q[h]);
+        load_head(p.qkv, row, width, (kv_head * GROUP + h) * D, q[h]);
         norm_and_rotate(q[h], p.q_norm, p.rope + (p.first + token) * D, p.eps);
         largest[h] = -KF_INFINITY;
         total[h] = 0.0f;
         for (int i = 0; i < PER_LANE; i++) out[h][i] = 0.0f;
     }
+#pragma unroll 2
     for (int position = 0; position <= p.first + token; position++) {
         long long place = ((static_cast<long long>(frame_row) * p.positions + position) * p.kv_heads + kv_head) * D
                           + warp_lane() * PER_LANE;
-        float score[GROUP];
+        float score[GROUP], key[PER_LANE], value[PER_LANE];
+        load_bf16(p.keys + place, key);
+        load_bf16(p.values + place, value);
         for (int h = 0; h < GROUP; h++) {
             float dot = 0.0f;
-            for (int i = 0; i < PER_LANE; i++) dot += q[h][i] * bf16_to_float(p.keys[place + i]);
+            for (int i = 0; i < PER_LANE; i++) dot += q[h][i] * key[i];
             score[h] = dot;
         }
         for (int mask = 16; mask > 0; mask /= 2)
@@ -72,7 +70,7 @@ KF_DEVICE void attend(const FastAttentionParams& p, int frame_row, int token, in
             largest[h] = now;
             total[h] = total[h] * rescale + weight;
             for (int i = 0; i < PER_LANE; i++)
-                out[h][i] = out[h][i] * rescale + weight * bf16_to_float(p.values[place + i]);
+                out[h][i] = out[h][i] * rescale + weight * value[i];
         }
     }
     for (int h = 0; h < GROUP; h++)

@@ -9,7 +9,7 @@ struct SwigluParams {
     int width;  // a multiple of 4
 };
 
-constexpr int SWIGLU_THREADS = 512;
+constexpr int SWIGLU_THREADS = 1024;
 
 KF_KERNEL(swiglu, SwigluParams, SWIGLU_THREADS) {
     KF_SHARED(shared);

@@ -86,8 +86,3 @@ struct Product {
     const float* row_scale;     // [rows] or null
     const float* channel_scale; // [width] or null
 };
-
-KF_DEVICE float product_at(const Product& p, int row, int width, int column) {
-    float value = bf16_to_float(p.values[static_cast<long long>(row) * width + column]);
-    return p.row_scale ? value * p.row_scale[row] * p.channel_scale[column] : value;
-}

@@ -3,6 +3,43 @@
 
 #include <common/numeric.cuh>
 
+// This lane's part of a head that begins at `column` of a product's row, scaled.
+template <int per_lane>
+KF_DEVICE void load_head(const Product& product, int row, int width, int column, float (&v)[per_lane]) {
+    static_assert(per_lane == 2 || per_lane == 4, "heads of 64 or 128");
+    column += warp_lane() * per_lane;
+    const u16* from = product.values + static_cast<long long>(row) * width + column;
+    if constexpr (per_lane == 4) {
+        uint2 bits = *reinterpret_cast<const uint2*>(from);
+        v[2] = bf16_low(bits.y);
+        v[3] = bf16_high(bits.y);
+        v[0] = bf16_low(bits.x);
+        v[1] = bf16_high(bits.x);
+    } else {
+        u32 bits = *reinterpret_cast<const u32*>(from);
+        v[0] = bf16_low(bits);
+        v[1] = bf16_high(bits);
+    }
+    if (!product.row_scale) return;
+    float scale = product.row_scale[row];
+    for (int i = 0; i < per_lane; i++) v[i] *= scale * product.channel_scale[column + i];
+}
+
+// This lane's part of a head, rounded to bf16, to or from contiguous memory.
+template <int per_lane>
+KF_DEVICE void store_bf16(u16* to, const float (&v)[per_lane]) {
+    for (int i = 0; i < per_lane; i += 2) reinterpret_cast<u32*>(to)[i / 2] = ptx::pack_bf16(v[i], v[i + 1]);
+}
+
+template <int per_lane>
+KF_DEVICE void load_bf16(const u16* from, float (&v)[per_lane]) {
+    for (int i = 0; i < per_lane; i += 2) {
+        u32 bits = reinterpret_cast<const u32*>(from)[i / 2];
+        v[i] = bf16_low(bits);
+        v[i + 1] = bf16_high(bits);
+    }
+}
+
 // Lane l holds elements l * per_lane ..; a pair never straddles lanes. rope_row: cos, sin per pair.
 template <int per_lane>
 KF_DEVICE void norm_and_rotate(float (&v)[per_lane], const u16* norm, const float* rope_row, float eps) {

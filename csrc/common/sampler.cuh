@@ -1,8 +1,9 @@
 // Drawing one index from a row of logits by one block: section 4.1 of the model page, as engine/model/sampling.py.
 //
-// Sorting 4,097 logits for 30 survivors is waste: a radix select finds the top_k, a count of larger ones sorts them
-// (stable: equal logits in index order), and the mass of top_p uses the softmax over the whole row. Between equal
-// inputs the drawn index is the reference's unless two race values tie within rounding.
+// Sorting 4,097 logits for 30 survivors is waste. A histogram of the distance to the largest logit finds the few that
+// can be among the top_k; counting the larger ones sorts them (stable: equal logits in index order); the mass of top_p
+// uses the softmax over the whole row. Where the histogram is too coarse (many nearly equal logits) a radix select takes
+// over. Between equal inputs the drawn index is the reference's unless two race values tie within rounding.
 #pragma once
 
 #include <common/numeric.cuh>
@@ -12,16 +13,21 @@ constexpr int SAMPLER_THREADS = 256;
 constexpr int MAX_TOP_K = 256;
 constexpr float MIN_TEMPERATURE = 1e-5f;
 
+constexpr int BINS = 256;
+constexpr float BINS_PER_UNIT = 16.0f;
+constexpr int MAX_FOUND = 2 * MAX_TOP_K;
+
 struct SamplerScratch {
     float reduce[32];
-    int histogram[256];
+    int histogram[BINS];
     int selected;          // logits collected so far
     int ties;              // logits equal to the threshold found so far
     u32 threshold;         // key of the smallest logit that is kept
     int above;             // logits larger than the threshold
+    int last_bin;
     int tie_index[MAX_TOP_K];
-    float found[MAX_TOP_K];
-    int found_index[MAX_TOP_K];
+    float found[MAX_FOUND];
+    int found_index[MAX_FOUND];
     float value[MAX_TOP_K];  // sorted, largest first
     int index[MAX_TOP_K];
     int drawn;
@@ -85,21 +91,60 @@ KF_DEVICE void select_threshold(const float* logits, int length, int count, Samp
     __syncthreads();
 }
 
-// The top_k largest logits, sorted, into s.value and s.index. logits are in shared memory.
-KF_DEVICE Candidates find_candidates(const float* logits, int length, int top_k, SamplerScratch& s) {
-    int count = max(1, min(min(top_k, length), MAX_TOP_K));
-    float largest = -KF_INFINITY;
-    bool finite = true;
-    for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) {
-        largest = fmaxf(largest, logits[i]);
-        finite = finite && fabsf(logits[i]) < KF_INFINITY;
-    }
-    largest = block_max<SAMPLER_THREADS>(largest, s.reduce);
-    bool all_finite = block_max<SAMPLER_THREADS>(finite ? 0.0f : 1.0f, s.reduce) == 0.0f;
-    float total = 0.0f;
-    for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) total += expf(logits[i] - largest);
-    total = block_sum<SAMPLER_THREADS>(total, s.reduce);
+// Bin of a logit by its distance to the largest: 0 is the top. The last bin is everything far below (or not finite).
+KF_DEVICE int distance_bin(float largest, float logit) {
+    float bin = (largest - logit) * BINS_PER_UNIT;
+    return bin < BINS - 1 ? static_cast<int>(bin) : BINS - 1;
+}
 
+// The last bin needed for `count` logits, if its population and all above fit the list; else BINS.
+KF_DEVICE int last_bin(const float* logits, int length, int count, float largest, SamplerScratch& s) {
+    for (int i = threadIdx.x; i < BINS; i += SAMPLER_THREADS) s.histogram[i] = 0;
+    if (threadIdx.x == 0) s.last_bin = BINS;
+    __syncthreads();
+    for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) {
+        int bin = distance_bin(largest, logits[i]);
+        if (bin < BINS - 1) atomicAdd(&s.histogram[bin], 1);
+    }
+    __syncthreads();
+    if (warp_index() == 0) {
+        int first = 8 * static_cast<int>(warp_lane()), mine = 0;
+        for (int i = 0; i < 8; i++) mine += s.histogram[first + i];
+        int before = mine;
+        for (int delta = 1; delta < 32; delta *= 2) {
+            int other = __shfl_up_sync(ALL_LANES, before, delta);
+            if (static_cast<int>(warp_lane()) >= delta) before += other;
+        }
+        before -= mine;
+        if (before < count && before + mine >= count) {
+            int bin = first;
+            before += s.histogram[bin];
+            while (before < count) before += s.histogram[++bin];
+            if (before <= MAX_FOUND) s.last_bin = bin;
+        }
+    }
+    __syncthreads();
+    int bin = s.last_bin;
+    __syncthreads();
+    return bin;
+}
+
+// Fills s.found with at least the `count` largest logits; returns how many there are. Order is left to the caller.
+KF_DEVICE int collect_by_bin(const float* logits, int length, int bin, float largest, SamplerScratch& s) {
+    if (threadIdx.x == 0) s.selected = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) {
+        if (distance_bin(largest, logits[i]) > bin) continue;
+        int place = atomicAdd(&s.selected, 1);
+        s.found[place] = logits[i];
+        s.found_index[place] = i;
+    }
+    __syncthreads();
+    return s.selected;
+}
+
+// The same by an exact threshold: exactly `count`, of equal ones the lowest indices.
+KF_DEVICE int collect_by_threshold(const float* logits, int length, int count, SamplerScratch& s) {
     select_threshold(logits, length, count, s);
     if (threadIdx.x == 0) s.selected = s.ties = 0;
     __syncthreads();
@@ -117,7 +162,7 @@ KF_DEVICE Candidates find_candidates(const float* logits, int length, int top_k,
         }
     }
     __syncthreads();
-    // Of equal logits the lowest indices are kept. (More ties than the list holds: some of them, in no order.)
+    // (More ties than the list holds: some of them, in no order.)
     int ties = min(s.ties, MAX_TOP_K);
     for (int t = threadIdx.x; t < ties; t += SAMPLER_THREADS) {
         int lower = 0;
@@ -128,12 +173,35 @@ KF_DEVICE Candidates find_candidates(const float* logits, int length, int top_k,
         }
     }
     __syncthreads();
-    for (int c = threadIdx.x; c < count; c += SAMPLER_THREADS) {
+    return count;
+}
+
+// The top_k largest logits, sorted, into s.value and s.index. logits are in shared memory.
+KF_DEVICE Candidates find_candidates(const float* logits, int length, int top_k, SamplerScratch& s) {
+    int count = max(1, min(min(top_k, length), MAX_TOP_K));
+    float largest = -KF_INFINITY;
+    bool finite = true;
+    for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) {
+        largest = fmaxf(largest, logits[i]);
+        finite = finite && fabsf(logits[i]) < KF_INFINITY;
+    }
+    largest = block_max<SAMPLER_THREADS>(largest, s.reduce);
+    bool all_finite = block_max<SAMPLER_THREADS>(finite ? 0.0f : 1.0f, s.reduce) == 0.0f;
+    float total = 0.0f;
+    for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) total += expf(logits[i] - largest);
+    total = block_sum<SAMPLER_THREADS>(total, s.reduce);
+
+    int bin = all_finite ? last_bin(logits, length, count, largest, s) : BINS;
+    int found = bin < BINS ? collect_by_bin(logits, length, bin, largest, s)
+                           : collect_by_threshold(logits, length, count, s);
+    for (int c = threadIdx.x; c < found; c += SAMPLER_THREADS) {
         int rank = 0;
-        for (int other = 0; other < count; other++)
+        for (int other = 0; other < found; other++)
             rank += s.found[other] > s.found[c] || (s.found[other] == s.found[c] && s.found_index[other] < s.found_index[c]);
-        s.value[rank] = s.found[c];
-        s.index[rank] = s.found_index[c];
+        if (rank < count) {
+            s.value[rank] = s.found[c];
+            s.index[rank] = s.found_index[c];
+        }
     }
     __syncthreads();
     return {count, length, largest + logf(total), all_finite};

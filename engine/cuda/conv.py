@@ -23,6 +23,7 @@ MULTIPROCESSORS = 132
 MIN_K_TILES_PER_SPLIT = 4
 MAX_SPLITS = 16
 MAX_SPLIT_TILES = 1024
+FLAG_BYTES = 16
 
 
 class ConvActivation(IntEnum):
@@ -48,7 +49,7 @@ class Tile:
 
     @property
     def shared_bytes(self) -> int:
-        return self.stages * (self.m + self.n) * self.k * 2
+        return self.stages * (self.m + self.n) * self.k * 2 + FLAG_BYTES
 
 
 NARROW = Tile(16, 64, 64, 5, 1, 4)

@@ -163,7 +163,7 @@ class _AddNormParams(Structure):
     ]
 
 
-ADD_NORM = KernelSpec("add_norm.cu", "add_norm", 256, _AddNormParams)
+ADD_NORM = KernelSpec("add_norm.cu", "add_norm", 512, _AddNormParams)
 
 
 def add_norm(
@@ -212,7 +212,7 @@ class _SwigluParams(Structure):
     ]
 
 
-SWIGLU = KernelSpec("swiglu.cu", "swiglu", 512, _SwigluParams)
+SWIGLU = KernelSpec("swiglu.cu", "swiglu", 1024, _SwigluParams)
 
 
 def swiglu(kernels: Kernels, gate_up: Product, out: Activation) -> None:
@@ -328,7 +328,8 @@ def attend(
     kernels.launch(attend_spec, (splits, kv_heads, rows), attend_params, shared_bytes=shared_bytes)
     width = heads * head_dim
     combine = _CombineParams(pointer(partial), pointer(stats), *_output(out, rows, width), heads, splits)
-    kernels.launch(combine_spec, (rows, 1, 1), combine, shared_bytes=REDUCE_SCRATCH_BYTES + 4 * width)
+    shared_bytes = REDUCE_SCRATCH_BYTES + 4 * (-(-splits * heads // 4) * 4 + width)
+    kernels.launch(combine_spec, (rows, 1, 1), combine, shared_bytes=shared_bytes)
 
 
 class _FastAttentionParams(Structure):

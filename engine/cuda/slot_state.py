@@ -27,7 +27,7 @@ MAX_TOP_K = 256
 """The sampler keeps that many candidates in shared memory."""
 MAX_CODEBOOKS = 32
 
-_SCRATCH_STRUCT_BYTES = 4 * (32 + 256 + 4 + 5 * MAX_TOP_K + 1)
+_SCRATCH_STRUCT_BYTES = 4 * (32 + 256 + 5 + MAX_TOP_K + 2 * 2 * MAX_TOP_K + 2 * MAX_TOP_K + 1)
 _WORD = 0xFFFFFFFF
 
 
