@@ -30,13 +30,15 @@ struct PrepareParams {
 
 constexpr int PREPARE_THREADS = 256;
 
+// Grid (rows, heads in eights): one warp per head.
 KF_KERNEL(attention_prepare, PrepareParams, PREPARE_THREADS) {
     int row = blockIdx.x, width = (p.heads + 2 * p.kv_heads) * D;
     int position = p.row_position[row];
     long long slot = static_cast<long long>(p.row_slot[row]) * p.kv_heads * p.context * D;
     const float* rope_row = p.rope + static_cast<long long>(position) * D;
     int first = warp_lane() * PER_LANE;
-    for (int head = warp_index(); head < p.heads + 2 * p.kv_heads; head += PREPARE_THREADS / 32) {
+    int head = blockIdx.y * (PREPARE_THREADS / 32) + warp_index();
+    if (head < p.heads + 2 * p.kv_heads) {
         float v[PER_LANE];
         load_head(p.qkv, row, width, head * D, v);
         if (head < p.heads) {
@@ -152,7 +154,8 @@ KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D
     add_values(values, weights, valid, out);
 }
 
-KF_KERNEL(attention_attend, AttendParams, ATTEND_THREADS) {
+// Three blocks on a multiprocessor keep about 100 KB of loads in flight, which is what the memory needs.
+KF_KERNEL_RESIDENT(attention_attend, AttendParams, ATTEND_THREADS, 3) {
     KF_SHARED(shared);
     int split = blockIdx.x, kv_head = blockIdx.y, row = blockIdx.z, group = p.heads / p.kv_heads;
     int length = p.row_position[row] + 1, blocks = (length + KEY_BLOCK - 1) / KEY_BLOCK;
@@ -224,35 +227,33 @@ struct CombineParams {
     int splits;
 };
 
-constexpr int COMBINE_THREADS = 512;
+constexpr int COMBINE_THREADS = 1024;
 
-// Shared: reduce [32], weights [splits, H], values [H * D].
+// Shared: reduce [32], stats [splits, H, 2], weights [splits, H]. A thread makes four neighbouring values.
 KF_KERNEL(attention_combine, CombineParams, COMBINE_THREADS) {
     KF_SHARED(shared);
     float* scratch = reinterpret_cast<float*>(shared);
-    float* weights = scratch + 32;
-    float* values = weights + (p.splits * p.heads + 3) / 4 * 4;  // read and written 16 bytes at a time
-    int row = blockIdx.x, width = p.heads * D;
-    const float2* stats = reinterpret_cast<const float2*>(p.stats) + static_cast<long long>(row) * p.splits * p.heads;
+    float2* stats = reinterpret_cast<float2*>(scratch + 32);
+    float* weights = reinterpret_cast<float*>(stats + p.splits * p.heads);
+    long long row = blockIdx.x;
+    int width = p.heads * D;
+    const float2* all = reinterpret_cast<const float2*>(p.stats) + row * p.splits * p.heads;
+    for (int i = threadIdx.x; i < p.splits * p.heads; i += COMBINE_THREADS) stats[i] = all[i];
+    __syncthreads();
     for (int head = threadIdx.x; head < p.heads; head += COMBINE_THREADS) {
         float largest = -KF_INFINITY, total = 0.0f;
-#pragma unroll 8
         for (int s = 0; s < p.splits; s++) largest = fmaxf(largest, stats[s * p.heads + head].x);
-#pragma unroll 8
-        for (int s = 0; s < p.splits; s++) {
-            // A split without keys has a largest score of -infinity, hence weight 0.
-            float2 stat = stats[s * p.heads + head];
-            float weight = exp2f(stat.x - largest);
-            total += weight * stat.y;
-            weights[s * p.heads + head] = weight;
-        }
-        for (int s = 0; s < p.splits; s++) weights[s * p.heads + head] /= total;
+        // A split without keys has a largest score of -infinity, hence weight 0.
+        for (int s = 0; s < p.splits; s++) total += exp2f(stats[s * p.heads + head].x - largest) * stats[s * p.heads + head].y;
+        for (int s = 0; s < p.splits; s++)
+            weights[s * p.heads + head] = exp2f(stats[s * p.heads + head].x - largest) / total;
     }
     __syncthreads();
-    float amax = 0.0f;
-    const float* partial = p.partial + static_cast<long long>(row) * p.splits * width;
-    for (int i = 4 * threadIdx.x; i < width; i += 4 * COMBINE_THREADS) {
-        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    int i = 4 * threadIdx.x;
+    bool inside = i < width;
+    const float* partial = p.partial + row * p.splits * width;
+    if (inside) {
 #pragma unroll 8
         for (int s = 0; s < p.splits; s++) {
             float weight = weights[s * p.heads + i / D];
@@ -260,11 +261,8 @@ KF_KERNEL(attention_combine, CombineParams, COMBINE_THREADS) {
             sum = make_float4(sum.x + weight * part.x, sum.y + weight * part.y, sum.z + weight * part.z,
                               sum.w + weight * part.w);
         }
-        *reinterpret_cast<float4*>(values + i) = sum;
-        amax = fmaxf(amax, fmaxf(fmaxf(fabsf(sum.x), fabsf(sum.y)), fmaxf(fabsf(sum.z), fabsf(sum.w))));
     }
-    amax = block_max<COMBINE_THREADS>(amax, scratch);
-    long long out = static_cast<long long>(row) * width;
-    store_row<COMBINE_THREADS>(values, width, amax, p.out_bf16 + out, p.out_fp8 ? p.out_fp8 + out : nullptr,
-                               p.out_scale + row);
+    float to_fp8 = 0.0f;
+    if (p.out_fp8) to_fp8 = fp8_scale(block_max<COMBINE_THREADS>(largest_of(sum), scratch), p.out_scale + row);
+    if (inside) store_quad(sum, row * width + i, p.out_bf16, p.out_fp8, to_fp8);
 }

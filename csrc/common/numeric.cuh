@@ -58,24 +58,24 @@ KF_DEVICE float block_sum(float value, float* scratch) { return block_reduce<thr
 template <int threads>
 KF_DEVICE float block_max(float value, float* scratch) { return block_reduce<threads, true>(value, scratch); }
 
-// A row of floats in shared memory -> global, as bf16 or as E4M3 with one scale (amax / 448) for the row.
-// `amax` is the row's largest magnitude; length is a multiple of 4.
-template <int threads>
-KF_DEVICE void store_row(const float* row, int length, float amax, u16* as_bf16, u8* as_fp8, float* scale) {
+KF_DEVICE float largest_of(float4 v) {
+    return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
+}
+
+// From a row's largest magnitude: what to multiply by before rounding to E4M3. Thread 0 stores the inverse, the scale.
+KF_DEVICE float fp8_scale(float amax, float* scale) {
+    float floored = fmaxf(amax, AMAX_FLOOR);
+    if (threadIdx.x == 0) *scale = floored / E4M3_MAX;
+    return E4M3_MAX / floored;
+}
+
+// Four values as bf16, or as E4M3 after multiplying by to_fp8.
+KF_DEVICE void store_quad(float4 v, long long place, u16* as_bf16, u8* as_fp8, float to_fp8) {
     if (as_fp8) {
-        float amax_floored = fmaxf(amax, AMAX_FLOOR);
-        float inverse = E4M3_MAX / amax_floored;
-        for (int i = threadIdx.x * 4; i < length; i += threads * 4) {
-            u32 packed = ptx::pack_e4m3(row[i] * inverse, row[i + 1] * inverse)
-                         | static_cast<u32>(ptx::pack_e4m3(row[i + 2] * inverse, row[i + 3] * inverse)) << 16;
-            *reinterpret_cast<u32*>(as_fp8 + i) = packed;
-        }
-        if (threadIdx.x == 0) *scale = amax_floored / E4M3_MAX;
-        return;
-    }
-    for (int i = threadIdx.x * 4; i < length; i += threads * 4) {
-        uint2 packed = make_uint2(ptx::pack_bf16(row[i], row[i + 1]), ptx::pack_bf16(row[i + 2], row[i + 3]));
-        *reinterpret_cast<uint2*>(as_bf16 + i) = packed;
+        u32 low = ptx::pack_e4m3(v.x * to_fp8, v.y * to_fp8), high = ptx::pack_e4m3(v.z * to_fp8, v.w * to_fp8);
+        *reinterpret_cast<u32*>(as_fp8 + place) = low | high << 16;
+    } else {
+        *reinterpret_cast<uint2*>(as_bf16 + place) = make_uint2(ptx::pack_bf16(v.x, v.y), ptx::pack_bf16(v.z, v.w));
     }
 }
 

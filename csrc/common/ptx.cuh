@@ -11,8 +11,10 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 
 // One parameter struct per kernel, passed by value. All shared memory is dynamic.
-#define KF_KERNEL(name, Params, threads) \
-    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Params p)
+// `resident`: blocks that must fit on a multiprocessor at once; it bounds the registers.
+#define KF_KERNEL_RESIDENT(name, Params, threads, resident) \
+    extern "C" __global__ void __launch_bounds__(threads, resident) name(const __grid_constant__ Params p)
+#define KF_KERNEL(name, Params, threads) KF_KERNEL_RESIDENT(name, Params, threads, 1)
 #define KF_SHARED(pointer) extern __shared__ __align__(1024) u8 pointer[]
 #define KF_DEVICE __device__ __forceinline__
 

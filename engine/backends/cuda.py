@@ -197,7 +197,7 @@ class CudaBackend:
         slots.fill_(self._state.scratch_slot)
         slots[:count] = slot
         positions.zero_()
-        positions[:count] = torch.arange(start, start + count)
+        positions.numpy()[:count] = np.arange(start, start + count)
         column.zero_()
         column.view(bucket, height)[:count] = torch.from_numpy(np.ascontiguousarray(columns.T))
         self._prefill.row_slot[:bucket].copy_(slots, non_blocking=True)

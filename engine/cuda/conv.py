@@ -54,8 +54,12 @@ class Tile:
 
 NARROW = Tile(16, 64, 64, 5, 1, 4)
 SQUARE = Tile(64, 64, 64, 4, 2, 2)
-WIDE = Tile(128, 128, 32, 4, 2, 2)
-WIDE_96 = Tile(128, 96, 32, 4, 4, 1)
+WIDE = Tile(128, 128, 64, 3, 2, 4)
+WIDE_96 = Tile(128, 96, 32, 4, 2, 2)
+WIDE_ADVANTAGE = 1.05
+"""Of WIDE over WIDE_96 where both fill the device (loadtest/LOG.md)."""
+RESIDENT = 2
+"""Blocks of the wide tiles on one multiprocessor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +77,19 @@ def choose_grid(m: int, n: int, k: int) -> Grid:
     elif -(-m // 128) * -(-n // 128) < MULTIPROCESSORS // 2:
         tile = SQUARE
     else:
-        tile = WIDE_96 if n % 128 and n % 96 == 0 else WIDE
+        tile = WIDE if WIDE_ADVANTAGE * _filled(WIDE, m, n) >= _filled(WIDE_96, m, n) else WIDE_96
     tiles_m, tiles_n, k_tiles = -(-m // tile.m), -(-n // tile.n), -(-k // tile.k)
     blocks, splits = tiles_m * tiles_n, 1
     if blocks < MULTIPROCESSORS:
         splits = max(1, min(k_tiles // MIN_K_TILES_PER_SPLIT, 2 * MULTIPROCESSORS // blocks, MAX_SPLITS))
     return Grid(tile, tiles_n, tiles_m, splits)
+
+
+def _filled(tile: Tile, m: int, n: int) -> float:
+    """Share of the multiply-adds done that are wanted: partial tiles and a partial last wave waste the rest."""
+    blocks = -(-m // tile.m) * -(-n // tile.n)
+    waves = -(-blocks // (RESIDENT * MULTIPROCESSORS))
+    return m * n / (waves * RESIDENT * MULTIPROCESSORS * tile.m * tile.n)
 
 
 @dataclass(frozen=True, slots=True)

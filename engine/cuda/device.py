@@ -93,4 +93,4 @@ class CudaDevice:
         return graph.replay
 
     def pinned(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        return torch.zeros(shape, dtype=dtype, pin_memory=True)
+        return torch.zeros(shape, dtype=dtype, device="cpu", pin_memory=True)

@@ -20,14 +20,27 @@ from engine.cuda.weights import LayerWeights, ModelWeights
 
 __all__ = ["FrameBuffers", "SlowBuffers", "decode_frame", "prefill_rows", "splits_for"]
 
-ATTENTION_BLOCKS = 512
-"""Blocks that keep the device busy while it reads KV: about four on each of 132 SMs."""
+RESIDENT_BLOCKS = 3 * 132
+"""Attention blocks that run at once: three on each multiprocessor."""
 MAX_SPLITS = 16
+MAX_WAVES = 4
 
 
 def splits_for(rows: int, kv_heads: int) -> int:
-    """Into how many parts the keys of one row are split, for a batch of `rows`."""
-    return max(1, min(MAX_SPLITS, ATTENTION_BLOCKS // (rows * kv_heads)))
+    """Into how many parts the keys of each row are split: as few as fill the device in whole waves.
+
+    A last wave that is nearly empty costs as much as a full one. Fewer, longer parts are better otherwise.
+    """
+    pairs = rows * kv_heads
+    best, best_filled = 1, 0.0
+    for splits in range(1, MAX_SPLITS + 1):
+        waves = -(-pairs * splits // RESIDENT_BLOCKS)
+        filled = pairs * splits / (waves * RESIDENT_BLOCKS)
+        if splits > 1 and waves > MAX_WAVES:
+            break
+        if filled > best_filled + 0.02:
+            best, best_filled = splits, filled
+    return best
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ MAX_HEAD_GROUP = 8
 
 REDUCE_SCRATCH_BYTES = 128
 ATTEND_WARPS = 4
+PREPARE_HEADS = 8
+COMBINE_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class _EmbedParams(Structure):
     ]
 
 
-EMBED = KernelSpec("embed.cu", "embed", 256, _EmbedParams)
+EMBED = KernelSpec("embed.cu", "embed", 128, _EmbedParams)
 
 
 def embed(
@@ -150,7 +152,7 @@ def embed(
         dim,
         spoken_scale,
     )
-    kernels.launch(EMBED, (rows, 1, 1), params)
+    kernels.launch(EMBED, (rows, -(-dim // (2 * EMBED.threads)), 1), params)
 
 
 class _AddNormParams(Structure):
@@ -163,7 +165,12 @@ class _AddNormParams(Structure):
     ]
 
 
-ADD_NORM = KernelSpec("add_norm.cu", "add_norm", 512, _AddNormParams)
+ADD_NORM_THREADS, SWIGLU_THREADS = 256, 512
+
+
+def _quads(width: int, threads: int) -> tuple[tuple[str, int], ...]:
+    """float4 registers per thread that hold a row."""
+    return (("KF_QUADS", -(-width // (4 * threads))),)
 
 
 def add_norm(
@@ -201,7 +208,8 @@ def add_norm(
         dim,
         eps,
     )
-    kernels.launch(ADD_NORM, (rows, 1, 1), params, shared_bytes=REDUCE_SCRATCH_BYTES + 4 * dim)
+    spec = KernelSpec("add_norm.cu", "add_norm", ADD_NORM_THREADS, _AddNormParams, _quads(dim, ADD_NORM_THREADS))
+    kernels.launch(spec, (rows, 1, 1), params, shared_bytes=2 * REDUCE_SCRATCH_BYTES)
 
 
 class _SwigluParams(Structure):
@@ -212,14 +220,12 @@ class _SwigluParams(Structure):
     ]
 
 
-SWIGLU = KernelSpec("swiglu.cu", "swiglu", 1024, _SwigluParams)
-
-
 def swiglu(kernels: Kernels, gate_up: Product, out: Activation) -> None:
     """gate_up [B, 2F], gates first -> out [B, F] = silu(gate) * up."""
     rows, width = out.values.shape
     params = _SwigluParams(_product(gate_up, rows, 2 * width), *_output(out, rows, width), width)
-    kernels.launch(SWIGLU, (rows, 1, 1), params, shared_bytes=REDUCE_SCRATCH_BYTES + 4 * width)
+    spec = KernelSpec("swiglu.cu", "swiglu", SWIGLU_THREADS, _SwigluParams, _quads(width, SWIGLU_THREADS))
+    kernels.launch(spec, (rows, 1, 1), params, shared_bytes=REDUCE_SCRATCH_BYTES)
 
 
 class _PrepareParams(Structure):
@@ -252,7 +258,7 @@ def _attention_specs(head_dim: int) -> tuple[KernelSpec, KernelSpec, KernelSpec]
     return (
         KernelSpec("attention.cu", "attention_prepare", 256, _PrepareParams, defines),
         KernelSpec("attention.cu", "attention_attend", 32 * ATTEND_WARPS, _AttendParams, defines),
-        KernelSpec("attention.cu", "attention_combine", 512, _CombineParams, defines),
+        KernelSpec("attention.cu", "attention_combine", COMBINE_THREADS, _CombineParams, defines),
     )
 
 
@@ -307,7 +313,7 @@ def attend(
         context,
         eps,
     )
-    kernels.launch(prepare_spec, (rows, 1, 1), prepare)
+    kernels.launch(prepare_spec, (rows, -(-(heads + 2 * kv_heads) // PREPARE_HEADS), 1), prepare)
     if out is None:
         return
     attend_params = _AttendParams(
@@ -328,7 +334,8 @@ def attend(
     kernels.launch(attend_spec, (splits, kv_heads, rows), attend_params, shared_bytes=shared_bytes)
     width = heads * head_dim
     combine = _CombineParams(pointer(partial), pointer(stats), *_output(out, rows, width), heads, splits)
-    shared_bytes = REDUCE_SCRATCH_BYTES + 4 * (-(-splits * heads // 4) * 4 + width)
+    assert width <= 4 * COMBINE_THREADS, "one thread makes four values of a row"
+    shared_bytes = REDUCE_SCRATCH_BYTES + 12 * splits * heads
     kernels.launch(combine_spec, (rows, 1, 1), combine, shared_bytes=shared_bytes)
 
 
@@ -337,7 +344,7 @@ class _FastAttentionParams(Structure):
         ("qkv", _Product),
         *((name, c_void_p) for name in ("q_norm", "k_norm", "rope", "keys", "values")),
         *((name, c_void_p) for name in ("out_bf16", "out_fp8", "out_scale")),
-        *((name, c_int) for name in ("kv_heads", "positions", "first", "tokens")),
+        *((name, c_int) for name in ("first", "tokens")),
         *((name, c_float) for name in ("eps", "scale_log2")),
     ]
 
@@ -365,8 +372,9 @@ def fast_attend(
     expect(keys, "keys", (rows, positions, kv_heads, head_dim), torch.bfloat16)
     expect(values, "values", (rows, positions, kv_heads, head_dim), torch.bfloat16)
     expect(rope, "rope", (positions, head_dim // 2, 2), torch.float32)
-    defines = (("KF_HEAD_DIM", head_dim), ("KF_GROUP", heads // kv_heads))
-    spec = KernelSpec("fast_attention.cu", "fast_attention", 256, _FastAttentionParams, defines)
+    names = ("KF_HEAD_DIM", "KF_GROUP", "KF_HEADS", "KF_POSITIONS")
+    defines = tuple(zip(names, (head_dim, heads // kv_heads, heads, positions), strict=True))
+    spec = KernelSpec("fast_attention.cu", "fast_attention", 32 * heads, _FastAttentionParams, defines)
     q_norm, k_norm = norms or (None, None)
     params = _FastAttentionParams(
         _product(qkv, rows * tokens, (heads + 2 * kv_heads) * head_dim),
@@ -376,11 +384,9 @@ def fast_attend(
         pointer(keys),
         pointer(values),
         *_output(out, rows * tokens, width),
-        kv_heads,
-        positions,
         first,
         tokens,
         eps,
         LOG2_E / math.sqrt(head_dim),
     )
-    kernels.launch(spec, (rows, 1, 1), params, shared_bytes=REDUCE_SCRATCH_BYTES + 4 * width)
+    kernels.launch(spec, (rows * tokens, 1, 1), params, shared_bytes=REDUCE_SCRATCH_BYTES)

@@ -66,9 +66,19 @@ def time_calls(kernels) -> list[dict[str, float]]:  # noqa: ANN001
         plan[:, 0] = torch.arange(rows)
         plan[:, 2] = frames
         us = timed(partial(chain.run, plan, frames))
+        parts = {
+            "transformer": partial(chain._transformer, plan, rows, frames),
+            "upsample": partial(chain._upsample, chain._token_buffer("normed", rows, frames), rows, frames),
+            "decode": partial(chain._decode, rows, frames),
+        }
+        split = {name: timed(work) for name, work in parts.items()}
         tflops = 1000 * rows * frames * GFLOP_PER_FRAME / us
-        found.append({"rows": rows, "frames": frames, "us": us, "tflops": tflops})
-        print(f"codec R={rows:4d} F={frames}  {us / 1000:7.3f} ms  {tflops:6.1f} TFLOP/s", flush=True)
+        found.append({"rows": rows, "frames": frames, "us": us, "tflops": tflops, **split})
+        print(
+            f"codec R={rows:4d} F={frames}  {us / 1000:7.3f} ms  {tflops:6.1f} TFLOP/s  "
+            + "  ".join(f"{name} {part:.0f} us" for name, part in split.items()),
+            flush=True,
+        )
     return found
 
 

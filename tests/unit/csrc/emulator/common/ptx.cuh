@@ -16,6 +16,7 @@ using u64 = unsigned long long;
         emulator::run(*launch, [params] { name##_body(*static_cast<const Params*>(params)); }); \
     }                                                                                        \
     static void name##_body(const Params& p)
+#define KF_KERNEL_RESIDENT(name, Params, threads, resident) KF_KERNEL(name, Params, threads)
 #define KF_SHARED(pointer) u8* const pointer = emulator::machine.current->block->shared
 #define KF_DEVICE inline
 
