@@ -24,7 +24,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-__all__ = ["LiveServer", "Peer", "Refusal", "live_server"]
+__all__ = ["CHUNK", "CHUNK_MS", "LiveServer", "Peer", "Refusal", "live_server", "one_reply", "replies"]
 
 AUDIO_RATE_HZ = 24_000
 
@@ -121,3 +121,25 @@ async def live_server(
             server.url = f"ws://127.0.0.1:{port}/v1/tts/live"
             yield server
     assert not failures, failures
+
+
+CHUNK = b"\1\0" * 960
+CHUNK_MS = 40.0
+
+
+async def one_reply(peer: Peer) -> None:
+    """Two chunks and a finish for the first stream."""
+    await peer.until("stop")
+    await peer.audio(CHUNK)
+    await peer.audio(CHUNK)
+    await peer.send("finish", reason="stop")
+
+
+async def replies(peer: Peer) -> None:
+    """A chunk and a finish for each stream, its number in the samples."""
+    number = 0
+    while True:
+        number += 1
+        await peer.until("stop")
+        await peer.audio(bytes([number, 0]) * 960, utterance=number)
+        await peer.send("finish", reason="stop")

@@ -81,8 +81,8 @@ class Page:
         return self.driver.execute_script("return window.probe")  # type: ignore[no-any-return]
 
     def hears(self) -> dict[str, Any]:
-        """Wait for sound; what it is like."""
-        return self.wait(lambda: (p := self.probe())["heardAt"] is not None and p)  # type: ignore[no-any-return]
+        """Wait for sound that fills the analyser's window (the first window begins in silence); what it is like."""
+        return self.wait(lambda: (p := self.probe())["loudest"] > 0.15 and p)  # type: ignore[no-any-return]
 
     @property
     def log(self) -> str:

@@ -2,6 +2,7 @@
 
 import { createServer } from "node:http";
 import { once } from "node:events";
+import { Client } from "../kingfisher.js";
 import { decode, encode } from "../vendor/msgpack.js";
 import { WebSocketServer } from "ws";
 
@@ -85,4 +86,54 @@ export async function withServer(behave, use, { refusal = null } = {}) {
     http.close();
   }
   if (failures.length > 0) throw failures[0];
+}
+
+export const CHUNK = new Uint8Array(1920).fill(1);
+export const CHUNK_MS = 40;
+
+/** Two chunks and a finish for the first stream. */
+export async function oneReply(peer) {
+  await peer.until("stop");
+  peer.audio(CHUNK);
+  peer.audio(CHUNK);
+  peer.send("finish", { reason: "stop" });
+}
+
+/** A chunk and a finish for each stream, its number in the samples. */
+export async function replies(peer) {
+  for (let number = 1; ; number++) {
+    await peer.until("stop");
+    peer.audio(new Uint8Array(1920).fill(number), number);
+    peer.send("finish", { reason: "stop" });
+  }
+}
+
+/** Runs `use(client, server)` on a fake server. */
+export function withClient(behave, use, { options = {}, ...serverOptions } = {}) {
+  return withServer(
+    behave,
+    async (server) => {
+      const client = new Client(server.url, options);
+      await use(client, server);
+      client.close();
+    },
+    serverOptions,
+  );
+}
+
+export async function collect(events) {
+  const found = [];
+  for await (const event of events) found.push(event);
+  return found;
+}
+
+export const sound = (events) => events.filter(({ type }) => type === "audio");
+
+/** A promise and its resolve. */
+export function signal() {
+  let resolve;
+  const promise = new Promise((r) => {
+    resolve = r;
+  });
+  return { promise, resolve };
 }

@@ -1,0 +1,268 @@
+// Attention of the slow transformer over the slots' KV, for rows that each stand at one position of one slot.
+//
+// Decode has one row per slot; prefill has many rows of one slot, and works because `prepare` writes the keys and values
+// of all rows before `attend` reads any. Three launches: prepare (q/k norm, RoPE, append), attend (keys split over
+// blocks and warps, tensor cores), combine (join the splits, convert for the output projection).
+//
+// Layouts (G kv heads, S positions, D = KF_HEAD_DIM): keys bf16 [slots, G, S, D]; values bf16 [slots, G, S/2, D, 2]:
+// a pair of positions stands together, as the tensor core's B operand wants it.
+#include <common/rotary.cuh>
+
+constexpr int D = KF_HEAD_DIM;
+constexpr int PER_LANE = D / 32;
+static_assert(D % 64 == 0, "head_dim must be a multiple of 64");
+
+struct PrepareParams {
+    Product qkv;            // [B, (H + 2G) * D]
+    const u16* q_norm;      // bf16 [D], or null: no norm
+    const u16* k_norm;
+    const float* rope;      // [positions, D/2, 2]: cos, sin
+    const int* row_slot;    // [B]
+    const int* row_position;
+    u16* q;                 // bf16 [B, H, D]
+    u16* keys;
+    u16* values;
+    int heads;
+    int kv_heads;
+    int context;            // S
+    float eps;
+};
+
+constexpr int PREPARE_THREADS = 256;
+
+// Grid (rows, heads in eights): one warp per head.
+KF_KERNEL(attention_prepare, PrepareParams, PREPARE_THREADS) {
+    int row = blockIdx.x, width = (p.heads + 2 * p.kv_heads) * D;
+    int position = p.row_position[row];
+    long long slot = static_cast<long long>(p.row_slot[row]) * p.kv_heads * p.context * D;
+    const float* rope_row = p.rope + static_cast<long long>(position) * D;
+    int first = warp_lane() * PER_LANE;
+    int head = blockIdx.y * (PREPARE_THREADS / 32) + warp_index();
+    if (head < p.heads + 2 * p.kv_heads) {
+        float v[PER_LANE];
+        load_head(p.qkv, row, width, head * D, v);
+        if (head < p.heads) {
+            norm_and_rotate(v, p.q_norm, rope_row, p.eps);
+            store_bf16(p.q + (static_cast<long long>(row) * p.heads + head) * D + first, v);
+        } else if (head < p.heads + p.kv_heads) {
+            norm_and_rotate(v, p.k_norm, rope_row, p.eps);
+            store_bf16(p.keys + slot + (static_cast<long long>(head - p.heads) * p.context + position) * D + first, v);
+        } else {
+            long long group = static_cast<long long>(head - p.heads - p.kv_heads) * p.context * D;
+            u16* value = p.values + slot + group + static_cast<long long>(position / 2) * D * 2 + position % 2;
+            for (int i = 0; i < PER_LANE; i++) value[2 * (first + i)] = float_to_bf16(v[i]);
+        }
+    }
+}
+
+struct AttendParams {
+    const u16* q;
+    const u16* keys;
+    const u16* values;
+    const int* row_slot;
+    const int* row_position;
+    float* partial;   // [B, splits, H, D], not normalised
+    float* stats;     // [B, splits, H, 2]: the largest score (base 2), the sum of 2^(score - largest)
+    int heads;
+    int kv_heads;
+    int context;
+    int splits;
+    float scale_log2; // log2(e) / sqrt(D)
+};
+
+constexpr int ATTEND_WARPS = 4;
+constexpr int ATTEND_THREADS = 32 * ATTEND_WARPS;
+constexpr int KEY_BLOCK = 16;
+constexpr int MAX_GROUP = 8;
+
+struct Softmax {
+    float largest = -KF_INFINITY;
+    float total = 0.0f;
+};
+
+// Scores of 16 keys against the group's heads (row g of the tile is head g): two C tiles of 8 keys.
+KF_DEVICE void score_block(const u16* keys, const u32 (&q)[D / 16][2], float (&c)[2][4]) {
+    u32 g = warp_lane() / 4, j = warp_lane() % 4;
+    uint4 k[2][D / 32];
+#pragma unroll
+    for (int tile = 0; tile < 2; tile++)
+#pragma unroll
+        for (int i = 0; i < D / 32; i++) k[tile][i] = ptx::load_streaming(keys + (8 * tile + g) * D + 32 * i + 8 * j);
+#pragma unroll
+    for (int tile = 0; tile < 2; tile++)
+#pragma unroll
+        for (int i = 0; i < D / 32; i++) {
+            ptx::mma_bf16(c[tile], q[2 * i][0], 0, q[2 * i][1], 0, k[tile][i].x, k[tile][i].y);
+            ptx::mma_bf16(c[tile], q[2 * i + 1][0], 0, q[2 * i + 1][1], 0, k[tile][i].z, k[tile][i].w);
+        }
+}
+
+// out += P V for 16 keys; lane g of the B operand reads dims g * D/8 .., so tile t of the output is dim g * D/8 + t.
+KF_DEVICE void add_values(const u16* values, const u32 (&weights)[2], int valid, float (&out)[D / 8][4]) {
+    u32 g = warp_lane() / 4, j = warp_lane() % 4;
+#pragma unroll
+    for (int t = 0; t < D / 8; t += 4) {
+        uint4 v[2];
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int pair = 4 * half + j;
+            v[half] = ptx::load_streaming(values + (static_cast<long long>(pair) * D + g * (D / 8) + t) * 2);
+            // Positions past the end hold what an earlier owner left, perhaps not a number: 0 * NaN is NaN.
+            u32 keep = 2 * pair + 1 < valid ? 0xffffffffu : 2 * pair < valid ? 0xffffu : 0u;
+            v[half].x &= keep;
+            v[half].y &= keep;
+            v[half].z &= keep;
+            v[half].w &= keep;
+        }
+        ptx::mma_bf16(out[t], weights[0], 0, weights[1], 0, v[0].x, v[1].x);
+        ptx::mma_bf16(out[t + 1], weights[0], 0, weights[1], 0, v[0].y, v[1].y);
+        ptx::mma_bf16(out[t + 2], weights[0], 0, weights[1], 0, v[0].z, v[1].z);
+        ptx::mma_bf16(out[t + 3], weights[0], 0, weights[1], 0, v[0].w, v[1].w);
+    }
+}
+
+// One block of keys into the running softmax of each head.
+KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D / 16][2], int valid, float scale_log2,
+                            Softmax& softmax, float (&out)[D / 8][4]) {
+    u32 j = warp_lane() % 4;
+    float c[2][4] = {};
+    score_block(keys, q, c);
+    float largest = softmax.largest;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        int key = 8 * (i / 2) + 2 * j + i % 2;
+        float score = key < valid ? c[i / 2][i % 2] * scale_log2 : -KF_INFINITY;
+        c[i / 2][i % 2] = score;
+        largest = fmaxf(largest, score);
+    }
+    for (int mask = 1; mask < 4; mask *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, mask));
+    float rescale = exp2f(softmax.largest - largest);
+    softmax.largest = largest;
+    softmax.total *= rescale;
+#pragma unroll
+    for (int t = 0; t < D / 8; t++) {
+        out[t][0] *= rescale;
+        out[t][1] *= rescale;
+    }
+    u32 weights[2];
+#pragma unroll
+    for (int tile = 0; tile < 2; tile++) {
+        float w0 = exp2f(c[tile][0] - largest), w1 = exp2f(c[tile][1] - largest);
+        softmax.total += w0 + w1;
+        weights[tile] = ptx::pack_bf16(w0, w1);
+    }
+    add_values(values, weights, valid, out);
+}
+
+// Three blocks on a multiprocessor keep about 100 KB of loads in flight, which is what the memory needs.
+KF_KERNEL_RESIDENT(attention_attend, AttendParams, ATTEND_THREADS, 3) {
+    KF_SHARED(shared);
+    int split = blockIdx.x, kv_head = blockIdx.y, row = blockIdx.z, group = p.heads / p.kv_heads;
+    int length = p.row_position[row] + 1, blocks = (length + KEY_BLOCK - 1) / KEY_BLOCK;
+    long long base = (static_cast<long long>(p.row_slot[row]) * p.kv_heads + kv_head) * p.context * D;
+    u32 g = warp_lane() / 4, j = warp_lane() % 4;
+
+    u32 q[D / 16][2] = {};
+    if (g < group) {
+        const u16* head = p.q + (static_cast<long long>(row) * p.heads + kv_head * group + g) * D;
+#pragma unroll
+        for (int i = 0; i < D / 32; i++) {
+            uint4 dims = *reinterpret_cast<const uint4*>(head + 32 * i + 8 * j);
+            q[2 * i][0] = dims.x;
+            q[2 * i][1] = dims.y;
+            q[2 * i + 1][0] = dims.z;
+            q[2 * i + 1][1] = dims.w;
+        }
+    }
+    Softmax softmax;
+    float out[D / 8][4] = {};
+    int end = blocks * (split + 1) / p.splits;
+    for (int block = blocks * split / p.splits + warp_index(); block < end; block += ATTEND_WARPS) {
+        long long start = base + static_cast<long long>(block) * KEY_BLOCK * D;
+        attend_block(p.keys + start, p.values + start, q, length - block * KEY_BLOCK, p.scale_log2, softmax, out);
+    }
+    float total = softmax.total;
+    for (int mask = 1; mask < 4; mask *= 2) total += __shfl_xor_sync(ALL_LANES, total, mask);
+
+    // Join the warps: [warp][head][D + largest, total].
+    float* mine = reinterpret_cast<float*>(shared) + (warp_index() * MAX_GROUP + g) * (D + 2);
+#pragma unroll
+    for (int t = 0; t < D / 8; t++) {
+        mine[2 * j * (D / 8) + t] = out[t][0];
+        mine[(2 * j + 1) * (D / 8) + t] = out[t][1];
+    }
+    if (j == 0) {
+        mine[D] = softmax.largest;
+        mine[D + 1] = total;
+    }
+    __syncthreads();
+    const float* all = reinterpret_cast<const float*>(shared);
+    for (int i = threadIdx.x; i < group * D; i += ATTEND_THREADS) {
+        int head = i / D, dim = i % D;
+        float largest = -KF_INFINITY, sum = 0.0f, joined = 0.0f;
+        for (int w = 0; w < ATTEND_WARPS; w++) largest = fmaxf(largest, all[(w * MAX_GROUP + head) * (D + 2) + D]);
+        for (int w = 0; w < ATTEND_WARPS; w++) {
+            const float* part = all + (w * MAX_GROUP + head) * (D + 2);
+            if (part[D + 1] == 0.0f) continue;
+            float weight = exp2f(part[D] - largest);
+            joined += weight * part[dim];
+            sum += weight * part[D + 1];
+        }
+        long long place = (static_cast<long long>(row) * p.splits + split) * p.heads + kv_head * group + head;
+        p.partial[place * D + dim] = joined;
+        if (dim == 0) {
+            p.stats[2 * place] = largest;
+            p.stats[2 * place + 1] = sum;
+        }
+    }
+}
+
+struct CombineParams {
+    const float* partial;
+    const float* stats;
+    u16* out_bf16;    // [B, H * D], or null and out_fp8 with out_scale [B]
+    u8* out_fp8;
+    float* out_scale;
+    int heads;
+    int splits;
+};
+
+constexpr int COMBINE_THREADS = 1024;
+
+// Shared: reduce [32], stats [splits, H, 2], weights [splits, H]. A thread makes four neighbouring values.
+KF_KERNEL(attention_combine, CombineParams, COMBINE_THREADS) {
+    KF_SHARED(shared);
+    float* scratch = reinterpret_cast<float*>(shared);
+    float2* stats = reinterpret_cast<float2*>(scratch + 32);
+    float* weights = reinterpret_cast<float*>(stats + p.splits * p.heads);
+    long long row = blockIdx.x;
+    int width = p.heads * D;
+    const float2* all = reinterpret_cast<const float2*>(p.stats) + row * p.splits * p.heads;
+    for (int i = threadIdx.x; i < p.splits * p.heads; i += COMBINE_THREADS) stats[i] = all[i];
+    __syncthreads();
+    for (int head = threadIdx.x; head < p.heads; head += COMBINE_THREADS) {
+        float largest = -KF_INFINITY, total = 0.0f;
+        for (int s = 0; s < p.splits; s++) largest = fmaxf(largest, stats[s * p.heads + head].x);
+        // A split without keys has a largest score of -infinity, hence weight 0.
+        for (int s = 0; s < p.splits; s++) total += exp2f(stats[s * p.heads + head].x - largest) * stats[s * p.heads + head].y;
+        for (int s = 0; s < p.splits; s++)
+            weights[s * p.heads + head] = exp2f(stats[s * p.heads + head].x - largest) / total;
+    }
+    __syncthreads();
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    int i = 4 * threadIdx.x;
+    bool inside = i < width;
+    const float* partial = p.partial + row * p.splits * width;
+    if (inside) {
+#pragma unroll 8
+        for (int s = 0; s < p.splits; s++) {
+            float weight = weights[s * p.heads + i / D];
+            float4 part = *reinterpret_cast<const float4*>(partial + static_cast<long long>(s) * width + i);
+            sum = make_float4(sum.x + weight * part.x, sum.y + weight * part.y, sum.z + weight * part.z,
+                              sum.w + weight * part.w);
+        }
+    }
+    float to_fp8 = 0.0f;
+    if (p.out_fp8) to_fp8 = fp8_scale(block_max<COMBINE_THREADS>(largest_of(sum), scratch), p.out_scale + row);
+    if (inside) store_quad(sum, row * width + i, p.out_bf16, p.out_fp8, to_fp8);
+}

@@ -1,0 +1,166 @@
+// The PTX instructions that the kernels use, one thin function each, and the kernel declaration macro.
+//
+// Everything that is not plain C++ lives here, so that the CPU emulation in tests/unit/csrc/emulator can stand in for
+// this one file and run the kernels themselves without a GPU. Kernels include it as <common/ptx.cuh>; no CUDA header is
+// needed, so NVRTC compiles them without a toolkit installed.
+#pragma once
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+// One parameter struct per kernel, passed by value. All shared memory is dynamic.
+// `resident`: blocks that must fit on a multiprocessor at once; it bounds the registers.
+#define KF_KERNEL_RESIDENT(name, Params, threads, resident) \
+    extern "C" __global__ void __launch_bounds__(threads, resident) name(const __grid_constant__ Params p)
+#define KF_KERNEL(name, Params, threads) KF_KERNEL_RESIDENT(name, Params, threads, 1)
+#define KF_SHARED(pointer) extern __shared__ __align__(1024) u8 pointer[]
+#define KF_DEVICE __device__ __forceinline__
+
+namespace ptx {
+
+// ---- conversions: the first argument lands in the low half ----------------------------------------
+
+KF_DEVICE u32 pack_bf16(float lo, float hi) {
+    u32 d;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
+    return d;
+}
+
+KF_DEVICE u32 pack_f16(float lo, float hi) {
+    u32 d;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
+    return d;
+}
+
+KF_DEVICE float f16_to_float(u16 bits) {
+    float d;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(d) : "h"(bits));
+    return d;
+}
+
+// Two floats to E4M3, round to nearest even, saturating at +-448.
+KF_DEVICE u16 pack_e4m3(float lo, float hi) {
+    u16 d;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(d) : "f"(hi), "f"(lo));
+    return d;
+}
+
+KF_DEVICE u32 mul_bf16x2(u32 a, u32 b) {
+    u32 d;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
+// ---- tensor cores: D = A[16x16] B[16x8] + C, fp32 accumulation ----------------------------------------
+// Lane l, g = l / 4, j = l % 4. A: a0 (row g, k 2j..), a1 (g+8, 2j..), a2 (g, 2j+8..), a3 (g+8, 2j+8..);
+// B: b0 (k 2j.., col g), b1 (k 2j+8.., col g); C: c0, c1 (row g, cols 2j, 2j+1), c2, c3 (row g+8).
+
+KF_DEVICE void mma_bf16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+KF_DEVICE void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Four 8x8 matrices of 16-bit values; lane l gives the address of row l % 8 of matrix l / 8.
+KF_DEVICE void ldmatrix_x4(u32 (&d)[4], const void* shared) {
+    u32 address = static_cast<u32>(__cvta_generic_to_shared(shared));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// ---- memory ----------------------------------------------------------------------------------------
+
+// Streamed once: keep it out of L1.
+KF_DEVICE uint4 load_streaming(const void* global) {
+    uint4 d;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(d.x), "=r"(d.y), "=r"(d.z), "=r"(d.w)
+                 : "l"(global));
+    return d;
+}
+
+// 16 bytes to shared memory, or zeros where !valid (the source is then not read).
+KF_DEVICE void cp_async16(void* shared, const void* global, bool valid) {
+    u32 address = static_cast<u32>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(address), "l"(global), "r"(valid ? 16 : 0) : "memory");
+}
+
+KF_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int pending>
+KF_DEVICE void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
+}
+
+KF_DEVICE u32 load_acquire(const u32* global) {
+    u32 d;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(d) : "l"(global) : "memory");
+    return d;
+}
+
+KF_DEVICE void add_release(u32* global, u32 value) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" :: "l"(global), "r"(value) : "memory");
+}
+
+// ---- mbarriers and bulk copies -----------------------------------------------------------------------
+
+KF_DEVICE void mbarrier_init(u64* shared, u32 arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;"
+                 :: "r"(static_cast<u32>(__cvta_generic_to_shared(shared))), "r"(arrivals) : "memory");
+}
+
+KF_DEVICE void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+KF_DEVICE void mbarrier_arrive(u64* shared) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];"
+                 :: "r"(static_cast<u32>(__cvta_generic_to_shared(shared))) : "memory");
+}
+
+// Arrive, and expect `bytes` of bulk copies before the phase completes.
+KF_DEVICE void mbarrier_arrive_expect(u64* shared, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
+                 :: "r"(static_cast<u32>(__cvta_generic_to_shared(shared))), "r"(bytes) : "memory");
+}
+
+KF_DEVICE void mbarrier_wait(u64* shared, u32 parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
+        "@done bra finished;\n"
+        "bra again;\n"
+        "finished:\n"
+        "}\n"
+        :: "r"(static_cast<u32>(__cvta_generic_to_shared(shared))), "r"(parity) : "memory");
+}
+
+// Bulk copy global -> shared, a multiple of 16 bytes, completing on the mbarrier; the data is read once.
+KF_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, u64* barrier) {
+    u64 policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+        :: "r"(static_cast<u32>(__cvta_generic_to_shared(shared))), "l"(global), "r"(bytes),
+           "r"(static_cast<u32>(__cvta_generic_to_shared(barrier))), "l"(policy)
+        : "memory");
+}
+
+// Barrier `id` (1..15) of the first `threads` threads that use it.
+KF_DEVICE void named_barrier(u32 id, u32 threads) {
+    asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory");
+}
+
+}  // namespace ptx

@@ -1,0 +1,49 @@
+// silu(gate) * up, and the conversion that the down projection wants, one block per row, the row in registers.
+#include <common/numeric.cuh>
+
+constexpr int QUADS = KF_QUADS;
+constexpr int SWIGLU_THREADS = 512;
+
+struct SwigluParams {
+    Product gate_up;   // [rows, 2 * width]: gates, then ups
+    u16* out_bf16;     // [rows, width], or null and out_fp8 [rows, width] with out_scale [rows]
+    u8* out_fp8;
+    float* out_scale;
+    int width;         // a multiple of 4, at most 4 * KF_QUADS * threads
+};
+
+KF_KERNEL(swiglu, SwigluParams, SWIGLU_THREADS) {
+    KF_SHARED(shared);
+    float* scratch = reinterpret_cast<float*>(shared);
+    long long row = blockIdx.x;
+    const u16* gates = p.gate_up.values + row * 2 * p.width;
+    const float* scales = p.gate_up.channel_scale;
+    float row_scale = p.gate_up.row_scale ? p.gate_up.row_scale[row] : 1.0f;
+    float4 v[QUADS];
+    float amax = 0.0f;
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+        int i = 4 * (threadIdx.x + q * SWIGLU_THREADS);
+        v[q] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (i >= p.width) continue;
+        uint2 g = *reinterpret_cast<const uint2*>(gates + i);
+        uint2 u = *reinterpret_cast<const uint2*>(gates + p.width + i);
+        float4 gs = make_float4(1.0f, 1.0f, 1.0f, 1.0f), us = gs;
+        if (scales) {
+            gs = *reinterpret_cast<const float4*>(scales + i);
+            us = *reinterpret_cast<const float4*>(scales + p.width + i);
+        }
+        v[q] = make_float4(silu(bf16_low(g.x) * row_scale * gs.x) * (bf16_low(u.x) * row_scale * us.x),
+                           silu(bf16_high(g.x) * row_scale * gs.y) * (bf16_high(u.x) * row_scale * us.y),
+                           silu(bf16_low(g.y) * row_scale * gs.z) * (bf16_low(u.y) * row_scale * us.z),
+                           silu(bf16_high(g.y) * row_scale * gs.w) * (bf16_high(u.y) * row_scale * us.w));
+        amax = fmaxf(amax, largest_of(v[q]));
+    }
+    float to_fp8 = 0.0f;
+    if (p.out_fp8) to_fp8 = fp8_scale(block_max<SWIGLU_THREADS>(amax, scratch), p.out_scale + row);
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+        int i = 4 * (threadIdx.x + q * SWIGLU_THREADS);
+        if (i < p.width) store_quad(v[q], row * p.width + i, p.out_bf16, p.out_fp8, to_fp8);
+    }
+}

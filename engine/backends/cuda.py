@@ -1,0 +1,319 @@
+"""The CUDA backend: captured graphs over fixed buffers, three streams, no host wait between steps.
+
+* *decode* stream: one graph per batch bucket makes a frame for every row; then the flags go to pinned memory.
+* *codec* stream: after the frames of its step, one graph per (rows, frames) makes samples; they go to pinned memory.
+* *prefill* stream: graphs per chunk length write a slot's KV; `arm` publishes the slot by an event that the decode
+  stream waits for. Before it touches a slot it waits, on the device, for the steps that still use the slot.
+
+`submit` never waits for the device; `collect` waits for the events of its own step. That a unit ended is therefore
+known one step late, and the step in between changes nothing for that slot (csrc/sample.cu).
+Against the reference backend: bf16 or FP8 weights, bf16 activations and KV, fp16 codec; tolerances in tests/gpu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from engine.api import Pcm, Sampling
+from engine.backends.base import BackendResult, Columns, VocodeRow
+from engine.codec.codec import Codec
+from engine.cuda.buckets import batch_buckets, bucket_for, codec_launches, prefill_chunks
+from engine.cuda.codec import CodecChain
+from engine.cuda.codec_ops import PLAN_FIELDS
+from engine.cuda.codec_weights import CodecWeights
+from engine.cuda.device import Device
+from engine.cuda.frame import FrameBuffers, SlowBuffers, decode_frame, prefill_rows
+from engine.cuda.slot_state import PENDING_FRAMES, KvPool, SlotState, arm
+from engine.cuda.weights import ModelWeights
+
+__all__ = ["CudaBackend"]
+
+STEPS_IN_FLIGHT = 2
+RING_STEPS = STEPS_IN_FLIGHT + 2
+"""Pinned buffers: a step's are free again once it is collected."""
+CODEC_WIDTHS = (1, 2, 4, 8)
+MAX_CODEC_CELLS = 256
+"""Frames of all rows in one codec launch; more go in several."""
+PREFILL_BUCKETS = (16, 64, 256)
+PROMPT_RING = 8
+"""Prompt chunks that may be on their way to the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CodecPart:
+    width: int
+    rows: list[int]
+    """Indices into the plan's vocode rows."""
+    first_sample: int
+    """Where this launch's samples begin in the pinned buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ticket:
+    ring: int
+    rows: int
+    vocode: list[VocodeRow]
+    parts: list[_CodecPart]
+    started: Any
+    decoded: Any
+    vocode_started: Any
+    vocoded: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Prefix:
+    kv: KvPool
+
+
+class CudaBackend:
+    max_vocode_frames = CODEC_WIDTHS[-1]
+    max_pending_frames = PENDING_FRAMES - STEPS_IN_FLIGHT
+    steps_in_flight = STEPS_IN_FLIGHT
+
+    def __init__(
+        self,
+        device: Device,
+        weights: ModelWeights,
+        codec_weights: CodecWeights,
+        reference_codec: Codec | None,
+        *,
+        slots: int,
+        context_tokens: int,
+        fp8: bool,
+    ) -> None:
+        """Allocates everything and captures every graph: nothing is allocated afterwards.
+
+        `reference_codec` encodes clips; without one there is no voice cloning.
+        """
+        self.slots, self.context_tokens = slots, context_tokens
+        self._device, self._weights, self._codec = device, weights, reference_codec
+        config, where = weights.config, device.torch_device
+        self._hop = codec_weights.config.hop_samples
+        self._state = SlotState.fresh(config, slots, where)
+        self._kv = KvPool.zeros(config.slow, slots + 1, context_tokens, where)
+        self._decode_stream = device.stream(urgent=True)
+        self._codec_stream = device.stream(urgent=True)
+        self._prefill_stream = device.stream(urgent=False)
+        self._buckets = batch_buckets(slots)
+        self._frame = FrameBuffers.empty(weights, slots, where, fp8=fp8)
+        self._prefill = SlowBuffers.empty(config.slow, PREFILL_BUCKETS[-1], where, fp8=fp8)
+        self._codec_cells = min(MAX_CODEC_CELLS, slots * CODEC_WIDTHS[-1])
+        self._codec_buckets = {w: batch_buckets(min(slots, self._codec_cells // w)) for w in CODEC_WIDTHS}
+        self._chain = CodecChain(
+            device.kernels,
+            codec_weights,
+            self._state,
+            max_rows=slots,
+            max_frames=CODEC_WIDTHS[-1],
+            max_cells=self._codec_cells,
+        )
+        self._make_transfer_buffers(config.num_codebooks)
+        with torch.inference_mode():
+            self._capture()
+        self._steps = 0
+        self._armed: dict[int, Any] = {}
+        self._last_use: dict[int, tuple[Any, Any]] = {}
+
+    def _make_transfer_buffers(self, codebooks: int) -> None:
+        slots, device = self.slots, self._device
+        self._row_slots = device.pinned((RING_STEPS, slots), torch.int32)
+        self._flags = device.pinned((RING_STEPS, *self._frame.flags.shape), torch.uint8)
+        # A step's launches are padded in rows (by a third at most, or one) and in width (to twice at most).
+        plan_rows = 2 * slots + 2 * len(CODEC_WIDTHS)
+        self._plans = device.pinned((RING_STEPS, plan_rows, PLAN_FIELDS), torch.int32)
+        self._pcm = device.pinned((RING_STEPS, plan_rows * CODEC_WIDTHS[-1] * self._hop), torch.int16)
+        self._plan = torch.zeros((slots, PLAN_FIELDS), dtype=torch.int32, device=device.torch_device)
+        length = PREFILL_BUCKETS[-1]
+        self._prompts = device.pinned((PROMPT_RING, length * (3 + codebooks)), torch.int32)
+        self._prompts_sent: list[Any] = [None] * PROMPT_RING
+        self._prompt_chunks = 0
+        self._prompt_positions = torch.zeros(length, dtype=torch.int32, device=device.torch_device)
+        self._prompt = torch.zeros((length, 1 + codebooks), dtype=torch.int32, device=device.torch_device)
+
+    def _capture(self) -> None:
+        """Largest first, so that the graphs share one pool of the largest one's size."""
+        device, kernels = self._device, self._device.kernels
+        self._frame.slow.row_slot.fill_(self._state.scratch_slot)
+        self._prefill.row_slot.fill_(self._state.scratch_slot)
+        self._plan[:, 0] = self._state.scratch_slot
+        self._frame_graphs: dict[int, Callable[[], None]] = {}
+        for rows in reversed(self._buckets):
+            self._frame_graphs[rows] = device.capture(
+                self._decode_stream,
+                lambda rows=rows: decode_frame(kernels, self._weights, self._kv, self._state, self._frame, rows),
+            )
+        self._prefill_graphs: dict[int, Callable[[], None]] = {}
+        for rows in reversed(PREFILL_BUCKETS):
+            self._prefill_graphs[rows] = device.capture(
+                self._prefill_stream,
+                lambda rows=rows: prefill_rows(
+                    kernels,
+                    self._weights,
+                    self._kv,
+                    self._prefill,
+                    self._prompt[:rows],
+                    self._prompt_positions[:rows],
+                    rows,
+                ),
+            )
+        self._codec_graphs: dict[tuple[int, int], Callable[[], None]] = {}
+        for width in reversed(CODEC_WIDTHS):
+            for rows in reversed(self._codec_buckets[width]):
+                self._codec_graphs[rows, width] = device.capture(
+                    self._codec_stream, lambda rows=rows, width=width: self._run_codec(rows, width)
+                )
+
+    def _run_codec(self, rows: int, width: int) -> None:
+        self._chain.run(self._plan[:rows], width)
+
+    # ---- prefill thread ------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def prefill(self, slot: int, columns: Columns, start: int) -> None:
+        tokens = columns.shape[1]
+        self._wait_for_last_use(slot)
+        done = 0
+        with self._device.on(self._prefill_stream):
+            for count, bucket in prefill_chunks(tokens, PREFILL_BUCKETS):
+                self._fill_prompt(slot, columns[:, done : done + count], start + done, bucket)
+                self._prefill_graphs[bucket]()
+                done += count
+
+    def _fill_prompt(self, slot: int, columns: Columns, start: int, bucket: int) -> None:
+        """The chunk's rows to the device; rows past its end write to the scratch slot."""
+        ring = self._prompt_chunks % PROMPT_RING
+        self._prompt_chunks += 1
+        if (sent := self._prompts_sent[ring]) is not None:
+            self._device.join(sent)
+        count, height = columns.shape[1], len(columns)
+        staged = self._prompts[ring]
+        slots, positions, column = staged[: bucket * (2 + height)].split([bucket, bucket, bucket * height])
+        slots.fill_(self._state.scratch_slot)
+        slots[:count] = slot
+        positions.zero_()
+        positions.numpy()[:count] = np.arange(start, start + count)
+        column.zero_()
+        column.view(bucket, height)[:count] = torch.from_numpy(np.ascontiguousarray(columns.T))
+        self._prefill.row_slot[:bucket].copy_(slots, non_blocking=True)
+        self._prompt_positions[:bucket].copy_(positions, non_blocking=True)
+        self._prompt[:bucket].copy_(column.view(bucket, height), non_blocking=True)
+        self._prompts_sent[ring] = self._device.record(self._prefill_stream)
+
+    def _wait_for_last_use(self, slot: int) -> None:
+        for event in self._last_use.pop(slot, ()):
+            if event is not None:
+                self._device.wait(self._prefill_stream, event)
+
+    @torch.inference_mode()
+    def save_prefix(self, slot: int, tokens: int) -> _Prefix:
+        with self._device.on(self._prefill_stream):
+            return _Prefix(self._kv.copy_prefix(slot, tokens))
+
+    @torch.inference_mode()
+    def load_prefix(self, slot: int, prefix: _Prefix) -> None:
+        self._wait_for_last_use(slot)
+        with self._device.on(self._prefill_stream):
+            self._kv.put_prefix(slot, prefix.kv)
+
+    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling) -> None:
+        self._wait_for_last_use(slot)
+        with self._device.on(self._prefill_stream):
+            arm(self._device.kernels, self._state, slot, column, position, sampling)
+        self._armed[slot] = self._device.record(self._prefill_stream)
+
+    def encode(self, pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
+        if self._codec is None:
+            raise RuntimeError("this model has no encoder: voices cannot be cloned")
+        return self._codec.encode(pcm)
+
+    # ---- decode thread -------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def submit(self, decode: list[int], vocode: list[VocodeRow]) -> _Ticket:
+        ring = self._steps % RING_STEPS
+        self._steps += 1
+        started = self._device.record(self._decode_stream) if decode else None
+        decoded = self._submit_decode(ring, decode) if decode else None
+        parts, vocode_started, vocoded = self._submit_codec(ring, vocode, decoded)
+        for slot in decode:
+            self._last_use[slot] = (decoded, self._last_use.get(slot, (None, None))[1])
+        for row in vocode:
+            self._last_use[row.slot] = (self._last_use.get(row.slot, (None, None))[0], vocoded)
+        return _Ticket(ring, len(decode), vocode, parts, started, decoded, vocode_started, vocoded)
+
+    def _submit_decode(self, ring: int, slots: list[int]) -> Any:
+        device, rows = self._device, bucket_for(self._buckets, len(slots))
+        for slot in slots:
+            if (armed := self._armed.pop(slot, None)) is not None:
+                device.wait(self._decode_stream, armed)
+        staged = self._row_slots[ring].numpy()
+        staged[: len(slots)] = slots
+        staged[len(slots) : rows] = self._state.scratch_slot
+        with device.on(self._decode_stream):
+            self._frame.slow.row_slot[:rows].copy_(self._row_slots[ring, :rows], non_blocking=True)
+            self._frame_graphs[rows]()
+            self._flags[ring].copy_(self._frame.flags, non_blocking=True)
+        return device.record(self._decode_stream)
+
+    def _submit_codec(self, ring: int, vocode: list[VocodeRow], decoded: Any) -> tuple[list[_CodecPart], Any, Any]:
+        if not vocode:
+            return [], None, None
+        device, stream = self._device, self._codec_stream
+        if decoded is not None:
+            device.wait(stream, decoded)
+        started = device.record(stream)
+        parts: list[_CodecPart] = []
+        first_row = first_sample = 0
+        for width, rows in codec_launches([row.frames for row in vocode], CODEC_WIDTHS, self._codec_cells):
+            padded = bucket_for(self._codec_buckets[width], len(rows))
+            samples = padded * width * self._hop
+            staged = self._plans[ring, first_row : first_row + padded]
+            self._fill_plan(staged.numpy(), [vocode[index] for index in rows])
+            with device.on(stream):
+                self._plan[:padded].copy_(staged, non_blocking=True)
+                self._codec_graphs[padded, width]()
+                target = self._pcm[ring, first_sample : first_sample + samples]
+                target.copy_(self._chain.pcm[:samples], non_blocking=True)
+            parts.append(_CodecPart(width, rows, first_sample))
+            first_row, first_sample = first_row + padded, first_sample + samples
+        return parts, started, device.record(stream)
+
+    def _fill_plan(self, plan: npt.NDArray[np.int32], rows: list[VocodeRow]) -> None:
+        plan[:] = (self._state.scratch_slot, 0, 0, 0)
+        for place, row in enumerate(rows):
+            plan[place] = (row.slot, row.first_frame, row.frames, row.reset)
+
+    def collect(self, ticket: _Ticket) -> BackendResult:
+        ended, bad_rows, decode_s = [], [], 0.0
+        if ticket.decoded is not None:
+            self._device.join(ticket.decoded)
+            flags = self._flags[ticket.ring].numpy()[:, : ticket.rows]
+            ended = [bool(flag) for flag in flags[0]]
+            bad_rows = [int(row) for row in np.flatnonzero(flags[1] == 0)]
+            decode_s = self._device.seconds_between(ticket.started, ticket.decoded)
+        pcm, vocode_s = self._collect_pcm(ticket)
+        return BackendResult(ended, pcm, bad_rows, decode_s, vocode_s)
+
+    def _collect_pcm(self, ticket: _Ticket) -> tuple[list[Pcm], float]:
+        if ticket.vocoded is None:
+            return [], 0.0
+        self._device.join(ticket.vocoded)
+        samples = self._pcm[ticket.ring].numpy()
+        made: dict[int, Pcm] = {}
+        for part in ticket.parts:
+            for place, index in enumerate(part.rows):
+                first = part.first_sample + place * part.width * self._hop
+                made[index] = samples[first : first + ticket.vocode[index].frames * self._hop].copy()
+        pcm = [made[index] for index in range(len(ticket.vocode))]
+        return pcm, self._device.seconds_between(ticket.vocode_started, ticket.vocoded)
+
+    def close(self) -> None:
+        self._frame_graphs.clear()
+        self._prefill_graphs.clear()
+        self._codec_graphs.clear()

@@ -1,0 +1,129 @@
+"""Decode speed of the CUDA backend on `s2-pro-random`: frames/s by batch, with and without the codec.
+
+    python -m loadtest.micro.step --precision bf16 fp8 --batches 1 4 16 64 128 --context 600
+
+Greedy or not makes no difference to the work. Steps are pipelined as in the server: n+1 is submitted before n is
+collected. The last line is one JSON object. Times: median, and 5th and 95th percentile, of windows of 10 steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from engine.api import Sampling
+from engine.backends.base import VocodeRow
+from engine.backends.cuda import CudaBackend
+from engine.cuda.load import make_random_backend
+
+WINDOW_STEPS = 10
+
+
+def prompt(tokens: int, seed: int) -> np.ndarray:
+    columns = np.zeros((11, tokens), np.int32)
+    columns[0] = np.random.default_rng(seed).integers(0, 150_000, tokens)
+    return columns
+
+
+def prepare(backend: CudaBackend, batch: int, context: int) -> float:
+    """Every slot of the batch at `context` tokens; returns the seconds of the last prefill."""
+    seconds = 0.0
+    for slot in range(batch):
+        columns = prompt(context, slot)
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        backend.prefill(slot, columns[:, :-1], 0)
+        backend.arm(slot, columns[:, -1], context - 1, Sampling(seed=slot))
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - began
+    return seconds
+
+
+def run(backend: CudaBackend, batch: int, steps: int, *, codec_every: int) -> dict[str, float]:
+    """`codec_every` 0: AR alone; n: every n steps the codec takes n frames of every row."""
+    slots, pending, marks, host = list(range(batch)), [], [], []
+    for step in range(steps + 1):
+        if step % WINDOW_STEPS == 0:
+            marks.append(time.perf_counter())
+        rows: list[VocodeRow] = []
+        if codec_every and step % codec_every == codec_every - 1:
+            first = step + 1 - codec_every
+            rows = [VocodeRow(slot, first, codec_every, first == 0) for slot in slots]
+        began = time.perf_counter()
+        pending.append(backend.submit(slots, rows))
+        host.append(time.perf_counter() - began)
+        if len(pending) == backend.steps_in_flight:
+            backend.collect(pending.pop(0))
+    for ticket in pending:
+        backend.collect(ticket)
+    windows = [(b - a) / WINDOW_STEPS for a, b in zip(marks, marks[1:], strict=False)][1:]
+    ordered = sorted(windows)
+    median = statistics.median(windows)
+    return {
+        "step_ms": 1000 * median,
+        "step_ms_p5": 1000 * ordered[len(ordered) // 20],
+        "step_ms_p95": 1000 * ordered[-1 - len(ordered) // 20],
+        "frames_per_s": batch / median,
+        "submit_ms": 1000 * statistics.median(host),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--precision", nargs="+", default=["bf16", "fp8"], choices=["bf16", "fp8"])
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 16, 64, 128])
+    parser.add_argument("--context", type=int, default=550)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    results: dict[str, object] = {"device": torch.cuda.get_device_name(), "context": options.context}
+    for precision in options.precision:
+        began = time.perf_counter()
+        backend = make_random_backend(
+            slots=max(options.batches), context_tokens=options.context + 2 * options.steps + 100, fp8=precision == "fp8"
+        )
+        torch.cuda.synchronize()
+        ready_s = time.perf_counter() - began
+        print(f"{precision}: ready in {ready_s:.1f} s, {torch.cuda.memory_allocated() / 2**30:.1f} GiB", flush=True)
+        table = []
+        for batch in options.batches:
+            prefill_s = prepare(backend, batch, options.context)
+            run(backend, batch, 2 * WINDOW_STEPS, codec_every=0)
+            prepare(backend, batch, options.context)
+            ar = run(backend, batch, options.steps, codec_every=0)
+            prepare(backend, batch, options.context)
+            both = run(backend, batch, options.steps, codec_every=2)
+            table.append({"batch": batch, "prefill_ms": 1000 * prefill_s, "ar": ar, "ar_codec": both})
+            print(
+                f"  B={batch:4d}  AR {ar['step_ms']:7.3f} ms ({ar['step_ms_p5']:.3f}-{ar['step_ms_p95']:.3f})"
+                f" {ar['frames_per_s']:8.0f} frames/s   +codec {both['step_ms']:7.3f} ms"
+                f" {both['frames_per_s']:8.0f} frames/s   submit {ar['submit_ms']:.3f} ms"
+                f"   prefill {options.context} tokens {1000 * prefill_s:.2f} ms",
+                flush=True,
+            )
+        prefill_short = []
+        columns = prompt(64, 3)
+        for _ in range(5):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            backend.prefill(0, columns, 400)
+            torch.cuda.synchronize()
+            prefill_short.append(1000 * (time.perf_counter() - began))
+        print(f"  64 tokens behind a prefix of 400: {statistics.median(prefill_short):.2f} ms")
+        results[precision] = {"ready_s": ready_s, "table": table, "prefill_64_ms": prefill_short}
+        backend.close()
+        del backend
+        torch.cuda.empty_cache()
+    if options.out:
+        options.out.write_text(json.dumps(results))
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

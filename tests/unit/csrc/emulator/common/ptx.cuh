@@ -1,0 +1,191 @@
+// Stands in for csrc/common/ptx.cuh when a kernel is compiled for the CPU. Same names, same layouts, same rounding.
+#pragma once
+
+#include "../emulator.h"
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+#define KF_KERNEL(name, Params, threads)                                                     \
+    static void name##_body(const Params& p);                                                \
+    extern "C" unsigned name##_params_bytes() { return sizeof(Params); }                     \
+    extern "C" unsigned name##_threads() { return threads; }                                 \
+    extern "C" void name(const emulator::Launch* launch, const void* params) {               \
+        emulator::run(*launch, [params] { name##_body(*static_cast<const Params*>(params)); }); \
+    }                                                                                        \
+    static void name##_body(const Params& p)
+#define KF_KERNEL_RESIDENT(name, Params, threads, resident) KF_KERNEL(name, Params, threads)
+#define KF_SHARED(pointer) u8* const pointer = emulator::machine.current->block->shared
+#define KF_DEVICE inline
+
+namespace ptx {
+
+inline u16 round_bf16(float value) {
+    u32 bits = __float_as_uint(value);
+    if (value != value) return 0x7fff;
+    return static_cast<u16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+inline float bf16_value(u16 bits) { return __uint_as_float(static_cast<u32>(bits) << 16); }
+
+inline u16 round_f16(float value) {
+    _Float16 half = static_cast<_Float16>(value);
+    u16 bits;
+    std::memcpy(&bits, &half, 2);
+    return bits;
+}
+
+inline float f16_to_float(u16 bits) {
+    _Float16 half;
+    std::memcpy(&half, &bits, 2);
+    return static_cast<float>(half);
+}
+
+inline u32 pack_bf16(float lo, float hi) { return round_bf16(lo) | static_cast<u32>(round_bf16(hi)) << 16; }
+inline u32 pack_f16(float lo, float hi) { return round_f16(lo) | static_cast<u32>(round_f16(hi)) << 16; }
+
+inline u8 round_e4m3(float value) {
+    u8 sign = std::signbit(value) ? 0x80 : 0;
+    if (value != value) return sign | 0x7f;
+    float size = std::fabs(value);
+    if (size >= 448.0f) return sign | 0x7e;
+    int exponent = size > 0 ? std::max(std::ilogb(size), -6) : -6;
+    float steps = std::nearbyint(std::ldexp(size, 3 - exponent));  // ties to even
+    return sign | static_cast<u8>(static_cast<int>(steps) + (exponent + 6) * 8);
+}
+
+inline u16 pack_e4m3(float lo, float hi) { return round_e4m3(lo) | static_cast<u16>(round_e4m3(hi)) << 8; }
+
+inline u32 mul_bf16x2(u32 a, u32 b) {
+    return pack_bf16(bf16_value(a & 0xffff) * bf16_value(b & 0xffff), bf16_value(a >> 16) * bf16_value(b >> 16));
+}
+
+struct Fragments {
+    u32 a[4];
+    u32 b[2];
+};
+
+template <class Value>
+inline void mma(float (&c)[4], const Fragments& mine, Value value) {
+    emulator::Collective<Fragments> all(mine);
+    unsigned g = emulator::lane() / 4, j = emulator::lane() % 4;
+    float sums[4] = {};
+    for (int k = 0; k < 16; k++) {
+        unsigned of_j = (k % 8) / 2, shift = 16 * (k % 2), high = k / 8;
+        for (int half = 0; half < 2; half++) {
+            float a = value(static_cast<u16>(all[4 * g + of_j].a[half + 2 * high] >> shift));
+            for (int col = 0; col < 2; col++)
+                sums[2 * half + col] += a * value(static_cast<u16>(all[4 * (2 * j + col) + of_j].b[high] >> shift));
+        }
+    }
+    for (int i = 0; i < 4; i++) c[i] += sums[i];
+}
+
+inline void mma_bf16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    mma(c, Fragments{{a0, a1, a2, a3}, {b0, b1}}, bf16_value);
+}
+
+inline void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    mma(c, Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}}, f16_to_float);
+}
+
+inline void ldmatrix_x4(u32 (&d)[4], const void* shared) {
+    emulator::Collective<const void*> rows(shared);
+    unsigned g = emulator::lane() / 4, j = emulator::lane() % 4;
+    for (int m = 0; m < 4; m++) {
+        const u8* row = static_cast<const u8*>(rows[8 * m + g]);
+        if (reinterpret_cast<std::uintptr_t>(row) % 16) emulator::fail("ldmatrix row is not aligned to 16 bytes");
+        std::memcpy(&d[m], row + 4 * j, 4);
+    }
+}
+
+inline uint4 load_streaming(const void* global) {
+    uint4 d;
+    if (reinterpret_cast<std::uintptr_t>(global) % 16) emulator::fail("16-byte load is not aligned");
+    std::memcpy(&d, global, 16);
+    return d;
+}
+
+inline void cp_async16(void* shared, const void* global, bool valid) {
+    if (reinterpret_cast<std::uintptr_t>(shared) % 16) emulator::fail("cp.async target is not aligned");
+    if (valid && reinterpret_cast<std::uintptr_t>(global) % 16) emulator::fail("cp.async source is not aligned");
+    emulator::machine.current->copies.back().push_back({shared, {}, global, valid});
+}
+
+inline void cp_async_commit() { emulator::machine.current->copies.emplace_back(); }
+
+template <int pending>
+inline void cp_async_wait() {
+    auto& groups = emulator::machine.current->copies;
+    while (groups.size() > pending + 1) {
+        for (auto& copy : groups.front()) {
+            if (copy.valid) std::memcpy(copy.to, copy.from, 16);
+            else std::memset(copy.to, 0, 16);
+        }
+        groups.erase(groups.begin());
+    }
+}
+
+inline u32 load_acquire(const u32* global) {
+    emulator::yield();
+    return *const_cast<const volatile u32*>(global);
+}
+
+inline void add_release(u32* global, u32 value) {
+    emulator::machine.progress++;
+    *global += value;
+}
+
+// An mbarrier word: arrivals expected (16 bits), arrivals missing (16), bytes missing (31), phase (1).
+struct Barrier {
+    u64 expected : 12, missing : 12, phase : 1, bytes : 39;
+};
+
+inline void mbarrier_settle(Barrier& b) {
+    emulator::machine.progress++;
+    if (b.missing == 0 && b.bytes == 0) {
+        b.missing = b.expected;
+        b.phase ^= 1;
+    }
+}
+
+inline void mbarrier_init(u64* shared, u32 arrivals) {
+    *reinterpret_cast<Barrier*>(shared) = Barrier{arrivals, arrivals, 0, 0};
+}
+
+inline void mbarrier_init_fence() {}
+
+inline void mbarrier_arrive(u64* shared) {
+    auto& b = *reinterpret_cast<Barrier*>(shared);
+    if (b.missing == 0) emulator::fail("more arrivals than the mbarrier expects");
+    b.missing--;
+    mbarrier_settle(b);
+}
+
+inline void mbarrier_arrive_expect(u64* shared, u32 bytes) {
+    auto& b = *reinterpret_cast<Barrier*>(shared);
+    b.bytes += bytes;
+    mbarrier_arrive(shared);
+}
+
+inline void mbarrier_wait(u64* shared, u32 parity) {
+    auto& b = *reinterpret_cast<Barrier*>(shared);
+    while (b.phase == parity) emulator::yield();
+}
+
+inline void bulk_load(void* shared, const void* global, u32 bytes, u64* barrier) {
+    if (reinterpret_cast<std::uintptr_t>(shared) % 16 || reinterpret_cast<std::uintptr_t>(global) % 16 || bytes % 16)
+        emulator::fail("bulk copy is not aligned to 16 bytes");
+    std::memcpy(shared, global, bytes);
+    auto& b = *reinterpret_cast<Barrier*>(barrier);
+    b.bytes -= bytes;
+    mbarrier_settle(b);
+}
+
+inline void named_barrier(u32 id, u32 threads) {
+    emulator::meet(emulator::machine.current->block->named[id], threads);
+}
+
+}  // namespace ptx
