@@ -9,12 +9,12 @@ import struct
 import numpy as np
 import pytest
 import soundfile
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kingfisher_client.sound import OpusPacketDecoder
 
 from realtime.audio.chunk import AudioChunk
-from realtime.audio.encoder import AudioEncoder, make_encoder
+from realtime.audio.encoder import MIN_PCM_EVENT_BYTES, AudioEncoder, make_encoder
 from realtime.audio.opus import FRAME_MS
 from realtime.audio.resample import Resampler
 from realtime.protocol.events import OutputSpec
@@ -42,10 +42,14 @@ def joined(chunks: list[AudioChunk]) -> bytes:
     st.sampled_from([("opus_packets", None), ("pcm", None), ("pcm", 8_000), ("wav", 44_100), ("pcm", 48_000)]),
     st.lists(st.integers(0, 20_000), max_size=8),
 )
+@example(("pcm", 8_000), [10_566])
 def test_any_split_of_the_pcm_gives_the_same_stream(form: tuple, cuts: list[int]) -> None:
+    """But for the silence that fills up a last short event: how much is left for it depends on the split."""
     pcm = (np.random.default_rng(1).standard_normal(12_345) * 3000).astype(np.int16)
-    whole, parts = (run(make_encoder(OutputSpec(*form), RATE_HZ), pcm, c) for c in ([], cuts))
-    assert joined(whole) == joined(parts)
+    streams = [joined(run(make_encoder(OutputSpec(*form), RATE_HZ), pcm, c)) for c in ([], cuts)]
+    short, long = sorted(streams, key=len)
+    assert long.rstrip(b"\0") == short.rstrip(b"\0")
+    assert len(long) - len(short) < (MIN_PCM_EVENT_BYTES if form[0] in ("pcm", "wav") else 1)
 
 
 @pytest.mark.parametrize("rate_hz", PCM_RATES_HZ)
