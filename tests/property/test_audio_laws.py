@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from realtime.audio.opus import OpusEncoder
 from realtime.audio.packetizer import Packetizer
+from realtime.audio.pcm import MIN_EVENT_BYTES
 from realtime.audio.resample import Resampler
 from realtime.protocol.request import PCM_RATES_HZ
 from tests.audio_streams import RATE_HZ, encoder_of, heard, joined, noise, packets_of, pushed, run
@@ -20,11 +21,14 @@ ENGINE_RATES_HZ = st.sampled_from([24_000, 44_100])
 
 
 @given(st.sampled_from(["pcm", "wav"]), st.sampled_from(PCM_RATES_HZ), ENGINE_RATES_HZ, CUTS)
+@example("pcm", 8_000, 24_000, [19_023, 12_002])
 def test_any_split_of_the_pcm_gives_the_same_bytes(
     form: str, rate_hz: int, engine_rate_hz: int, cuts: list[int]
 ) -> None:
-    whole, parts = (run(encoder_of(form, rate_hz, engine_rate_hz), noise(SAMPLES), c) for c in ([], cuts))
-    assert joined(whole) == joined(parts)
+    """But for the silence that fills up a last short event: how much is left for it depends on the split."""
+    whole, parts = (joined(run(encoder_of(form, rate_hz, engine_rate_hz), noise(SAMPLES), c)) for c in ([], cuts))
+    assert whole.rstrip(b"\0") == parts.rstrip(b"\0")
+    assert abs(len(whole) - len(parts)) < MIN_EVENT_BYTES
 
 
 @given(ENGINE_RATES_HZ, CUTS)
