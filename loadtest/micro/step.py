@@ -9,6 +9,7 @@ collected. The last line is one JSON object. Times: median, and 5th and 95th per
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -62,7 +63,7 @@ def run(backend: CudaBackend, batch: int, steps: int, *, codec_every: int) -> di
             backend.collect(pending.pop(0))
     for ticket in pending:
         backend.collect(ticket)
-    windows = [(b - a) / WINDOW_STEPS for a, b in zip(marks, marks[1:], strict=False)][1:]
+    windows = [(b - a) / WINDOW_STEPS for a, b in itertools.pairwise(marks)][1:]
     ordered = sorted(windows)
     median = statistics.median(windows)
     return {

@@ -32,7 +32,7 @@ class Bench:
     def __init__(self, kernels: EmulatedKernels, samplings: list[Sampling]) -> None:
         self.kernels, self.samplings = kernels, samplings
         self.slots = len(samplings)
-        zeros = dict(dtype=torch.int32)
+        zeros = {"dtype": torch.int32}
         self.state = SlotState(
             columns=torch.zeros(self.slots + 1, 1 + CODEBOOKS, **zeros),
             positions=torch.zeros(self.slots + 1, **zeros),
