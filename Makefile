@@ -7,9 +7,11 @@ export PYTHON ?= python3
 serve: $(VENV)/.ready-serve
 	$(VENV)/bin/kingfisher serve $(ARGS)
 
+# Node comes with the environment (a wheel), so its folder goes first in the path of everything that is tested.
+test: export PATH := $(abspath $(VENV))/bin:$(PATH)
 test: $(VENV)/.ready-test lint
+	cd clients/js && npm ci --silent && npm test --silent
 	$(VENV)/bin/python -m pytest $(ARGS)
-	cd clients/js && PATH="$(abspath $(VENV))/bin:$$PATH" npm ci --silent && PATH="$(abspath $(VENV))/bin:$$PATH" npm test --silent
 
 lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff format --check .
