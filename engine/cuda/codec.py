@@ -223,7 +223,7 @@ class CodecChain:
 
     # ---- buffers -------------------------------------------------------------------------------
 
-    def _conv(self, x: Rows, weight: ConvWeight, **arguments) -> None:  # noqa: ANN003
+    def _conv(self, x: Rows, weight: ConvWeight, **arguments) -> None:
         conv(self._kernels, x, weight, self._workspace, **arguments)
 
     def _input(self, name: str, rows: int, frames: int) -> Rows:

@@ -112,7 +112,7 @@ class ModelWeights:
         )
 
 
-def _layer(stack: StackConfig, prefix: str, take, fp8: bool) -> LayerWeights:  # noqa: ANN001
+def _layer(stack: StackConfig, prefix: str, take, fp8: bool) -> LayerWeights:
     if stack.qkv_bias or stack.o_bias:
         raise ConfigError("the CUDA backend has no attention biases; the family's models have none")
 

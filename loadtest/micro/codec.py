@@ -53,7 +53,7 @@ TILES = (
 )
 
 
-def time_calls(kernels) -> list[dict[str, float]]:  # noqa: ANN001
+def time_calls(kernels) -> list[dict[str, float]]:
     device = torch.device("cuda")
     config = CodecConfig.s2()
     weights = CodecWeights.build(config, random_codec(config, device), device)
@@ -82,7 +82,7 @@ def time_calls(kernels) -> list[dict[str, float]]:  # noqa: ANN001
     return found
 
 
-def time_convs(kernels) -> list[dict[str, object]]:  # noqa: ANN001
+def time_convs(kernels) -> list[dict[str, object]]:
     device, frames, found = torch.device("cuda"), 128, []
     for channels, outputs, taps, rate in CONVS:
         rows, steps = 64, frames // 64 * rate
@@ -99,7 +99,7 @@ def time_convs(kernels) -> list[dict[str, object]]:  # noqa: ANN001
             grid = Grid(tile, -(-outputs // tile.n), -(-m // tile.m), 1)
             workspace = Workspace.empty(1, device)
 
-            def work(grid=grid, workspace=workspace) -> None:  # noqa: ANN001
+            def work(grid=grid, workspace=workspace) -> None:
                 for _ in range(4):
                     conv(kernels, x, weight, workspace, out=out, snake=(out, alpha), grid=grid)
 
