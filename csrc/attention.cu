@@ -6,6 +6,7 @@
 //
 // Layouts (G kv heads, S positions, D = KF_HEAD_DIM): keys bf16 [slots, G, S, D]; values bf16 [slots, G, S/2, D, 2]:
 // a pair of positions stands together, as the tensor core's B operand wants it.
+#include <common/attend.cuh>
 #include <common/rotary.cuh>
 
 constexpr int D = KF_HEAD_DIM;
@@ -72,87 +73,6 @@ struct AttendParams {
 
 constexpr int ATTEND_WARPS = 4;
 constexpr int ATTEND_THREADS = 32 * ATTEND_WARPS;
-constexpr int KEY_BLOCK = 16;
-constexpr int MAX_GROUP = 8;
-
-struct Softmax {
-    float largest = -KF_INFINITY;
-    float total = 0.0f;
-};
-
-// Scores of 16 keys against the group's heads (row g of the tile is head g): two C tiles of 8 keys.
-KF_DEVICE void score_block(const u16* keys, const u32 (&q)[D / 16][2], float (&c)[2][4]) {
-    u32 g = warp_lane() / 4, j = warp_lane() % 4;
-    uint4 k[2][D / 32];
-#pragma unroll
-    for (int tile = 0; tile < 2; tile++)
-#pragma unroll
-        for (int i = 0; i < D / 32; i++) k[tile][i] = ptx::load_streaming(keys + (8 * tile + g) * D + 32 * i + 8 * j);
-#pragma unroll
-    for (int tile = 0; tile < 2; tile++)
-#pragma unroll
-        for (int i = 0; i < D / 32; i++) {
-            ptx::mma_bf16(c[tile], q[2 * i][0], 0, q[2 * i][1], 0, k[tile][i].x, k[tile][i].y);
-            ptx::mma_bf16(c[tile], q[2 * i + 1][0], 0, q[2 * i + 1][1], 0, k[tile][i].z, k[tile][i].w);
-        }
-}
-
-// out += P V for 16 keys; lane g of the B operand reads dims g * D/8 .., so tile t of the output is dim g * D/8 + t.
-KF_DEVICE void add_values(const u16* values, const u32 (&weights)[2], int valid, float (&out)[D / 8][4]) {
-    u32 g = warp_lane() / 4, j = warp_lane() % 4;
-#pragma unroll
-    for (int t = 0; t < D / 8; t += 4) {
-        uint4 v[2];
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            int pair = 4 * half + j;
-            v[half] = ptx::load_streaming(values + (static_cast<long long>(pair) * D + g * (D / 8) + t) * 2);
-            // Positions past the end hold what an earlier owner left, perhaps not a number: 0 * NaN is NaN.
-            u32 keep = 2 * pair + 1 < valid ? 0xffffffffu : 2 * pair < valid ? 0xffffu : 0u;
-            v[half].x &= keep;
-            v[half].y &= keep;
-            v[half].z &= keep;
-            v[half].w &= keep;
-        }
-        ptx::mma_bf16(out[t], weights[0], 0, weights[1], 0, v[0].x, v[1].x);
-        ptx::mma_bf16(out[t + 1], weights[0], 0, weights[1], 0, v[0].y, v[1].y);
-        ptx::mma_bf16(out[t + 2], weights[0], 0, weights[1], 0, v[0].z, v[1].z);
-        ptx::mma_bf16(out[t + 3], weights[0], 0, weights[1], 0, v[0].w, v[1].w);
-    }
-}
-
-// One block of keys into the running softmax of each head.
-KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D / 16][2], int valid, float scale_log2,
-                            Softmax& softmax, float (&out)[D / 8][4]) {
-    u32 j = warp_lane() % 4;
-    float c[2][4] = {};
-    score_block(keys, q, c);
-    float largest = softmax.largest;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        int key = 8 * (i / 2) + 2 * j + i % 2;
-        float score = key < valid ? c[i / 2][i % 2] * scale_log2 : -KF_INFINITY;
-        c[i / 2][i % 2] = score;
-        largest = fmaxf(largest, score);
-    }
-    for (int mask = 1; mask < 4; mask *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, mask));
-    float rescale = exp2f(softmax.largest - largest);
-    softmax.largest = largest;
-    softmax.total *= rescale;
-#pragma unroll
-    for (int t = 0; t < D / 8; t++) {
-        out[t][0] *= rescale;
-        out[t][1] *= rescale;
-    }
-    u32 weights[2];
-#pragma unroll
-    for (int tile = 0; tile < 2; tile++) {
-        float w0 = exp2f(c[tile][0] - largest), w1 = exp2f(c[tile][1] - largest);
-        softmax.total += w0 + w1;
-        weights[tile] = ptx::pack_bf16(w0, w1);
-    }
-    add_values(values, weights, valid, out);
-}
 
 // Three blocks on a multiprocessor keep about 100 KB of loads in flight, which is what the memory needs.
 KF_KERNEL_RESIDENT(attention_attend, AttendParams, ATTEND_THREADS, 3) {
@@ -160,41 +80,19 @@ KF_KERNEL_RESIDENT(attention_attend, AttendParams, ATTEND_THREADS, 3) {
     int split = blockIdx.x, kv_head = blockIdx.y, row = blockIdx.z, group = p.heads / p.kv_heads;
     int length = p.row_position[row] + 1, blocks = (length + KEY_BLOCK - 1) / KEY_BLOCK;
     long long base = (static_cast<long long>(p.row_slot[row]) * p.kv_heads + kv_head) * p.context * D;
-    u32 g = warp_lane() / 4, j = warp_lane() % 4;
-
-    u32 q[D / 16][2] = {};
-    if (g < group) {
-        const u16* head = p.q + (static_cast<long long>(row) * p.heads + kv_head * group + g) * D;
-#pragma unroll
-        for (int i = 0; i < D / 32; i++) {
-            uint4 dims = *reinterpret_cast<const uint4*>(head + 32 * i + 8 * j);
-            q[2 * i][0] = dims.x;
-            q[2 * i][1] = dims.y;
-            q[2 * i + 1][0] = dims.z;
-            q[2 * i + 1][1] = dims.w;
-        }
-    }
+    u32 q[D / 16][2];
+    load_queries<D>(p.q + (static_cast<long long>(row) * p.heads + kv_head * group) * D, group, q);
     Softmax softmax;
-    float out[D / 8][4] = {};
+    float out[D / 8][2] = {};
     int end = blocks * (split + 1) / p.splits;
     for (int block = blocks * split / p.splits + warp_index(); block < end; block += ATTEND_WARPS) {
         long long start = base + static_cast<long long>(block) * KEY_BLOCK * D;
-        attend_block(p.keys + start, p.values + start, q, length - block * KEY_BLOCK, p.scale_log2, softmax, out);
+        int valid = length - block * KEY_BLOCK;
+        attend_block<D>(p.keys + start, p.values + start, q, valid, p.scale_log2, 0, softmax, out);
     }
-    float total = softmax.total;
-    for (int mask = 1; mask < 4; mask *= 2) total += __shfl_xor_sync(ALL_LANES, total, mask);
-
     // Join the warps: [warp][head][D + largest, total].
-    float* mine = reinterpret_cast<float*>(shared) + (warp_index() * MAX_GROUP + g) * (D + 2);
-#pragma unroll
-    for (int t = 0; t < D / 8; t++) {
-        mine[2 * j * (D / 8) + t] = out[t][0];
-        mine[(2 * j + 1) * (D / 8) + t] = out[t][1];
-    }
-    if (j == 0) {
-        mine[D] = softmax.largest;
-        mine[D + 1] = total;
-    }
+    store_part<D>(reinterpret_cast<float*>(shared) + (warp_index() * MAX_GROUP + warp_lane() / 4) * (D + 2), true, 0,
+                  softmax, out);
     __syncthreads();
     const float* all = reinterpret_cast<const float*>(shared);
     for (int i = threadIdx.x; i < group * D; i += ATTEND_THREADS) {

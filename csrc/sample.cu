@@ -3,26 +3,7 @@
 // `sample_semantic` draws the slow transformer's token by repetition-aware sampling and sets up the fast transformer's
 // first two inputs; `sample_residual` draws one further codebook, and the last one closes the frame. A slot that ended
 // stays ended: whatever is still in flight for it changes nothing.
-#include <common/sampler.cuh>
-
-constexpr int RAS_WINDOW = 10;
-constexpr float RAS_TEMPERATURE = 1.0f;
-constexpr float RAS_TOP_P = 0.9f;
-
-struct SlotState {             // rows are slots
-    int* columns;              // [S, 1+K] the next input
-    int* positions;            // [S] where it goes
-    int* frames;               // [S] frames of the unit so far
-    int* ended;                // [S]
-    int* window;               // [S, RAS_WINDOW] last semantic token ids, oldest first
-    const float* temperature;  // [S]
-    const float* top_p;
-    const int* top_k;
-    const u32* seed;           // [S, 2] low, high
-    int* codes;                // [S, pending, K] ring of decoded frames
-    int codebooks;
-    int pending;
-};
+#include <common/slot.cuh>
 
 struct SemanticParams {
     SlotState state;
@@ -55,23 +36,9 @@ KF_KERNEL(sample_semantic, SemanticParams, SAMPLER_THREADS) {
     const SlotState& state = p.state;
     int row = blockIdx.x, slot = p.row_slot[row], length = p.codebook_size + 1;
     const float* logits = load_logits(p.logits + static_cast<long long>(row) * p.stride, length, &scratch);
-    int frame = state.frames[slot];
     bool ended_before = state.ended[slot] != 0;
-    Draw d{state.temperature[slot], state.top_p[slot], state.seed[2 * slot], state.seed[2 * slot + 1],
-           static_cast<u32>(frame), 0};
     Candidates candidates = find_candidates(logits, length, state.top_k[slot], scratch);
-    int drawn = draw(candidates, d, scratch);
-    if (frame > 0 && drawn < p.codebook_size) {
-        bool repeated = false;
-        for (int i = 0; i < RAS_WINDOW; i++)
-            repeated = repeated || state.window[slot * RAS_WINDOW + i] == drawn + p.semantic_begin;
-        if (repeated) {
-            d.temperature = RAS_TEMPERATURE;
-            d.top_p = RAS_TOP_P;
-            d.stream = state.codebooks;
-            drawn = draw(candidates, d, scratch);
-        }
-    }
+    int drawn = draw_semantic(state, slot, candidates, p.semantic_begin, scratch);
     bool ended = ended_before || drawn == p.codebook_size;
     int code = min(drawn, p.codebook_size - 1);
     __syncthreads();  // every thread has read the slot's state
@@ -103,40 +70,19 @@ struct ResidualParams {
     int fast_dim;
 };
 
-// The frame is complete: it becomes the next input, joins the codec's ring and the window. Thread 0 only.
-KF_DEVICE void close_frame(const ResidualParams& p, int slot, const int* codes) {
-    const SlotState& state = p.state;
-    int frame = state.frames[slot], columns = 1 + state.codebooks;
-    int* ring = state.codes + (static_cast<long long>(slot) * state.pending + frame % state.pending) * state.codebooks;
-    int token = p.semantic_begin + codes[0];
-    state.columns[slot * columns] = token;
-    for (int k = 0; k < state.codebooks; k++) {
-        state.columns[slot * columns + 1 + k] = codes[k];
-        ring[k] = codes[k];
-    }
-    if (frame > 0) {
-        int* window = state.window + slot * RAS_WINDOW;
-        for (int i = 0; i + 1 < RAS_WINDOW; i++) window[i] = window[i + 1];
-        window[RAS_WINDOW - 1] = token;
-    }
-    state.frames[slot] = frame + 1;
-    state.positions[slot] += 1;
-}
-
 KF_KERNEL(sample_residual, ResidualParams, SAMPLER_THREADS) {
     KF_SHARED(shared);
     auto& scratch = *reinterpret_cast<SamplerScratch*>(shared);
     const SlotState& state = p.state;
     int row = blockIdx.x, slot = p.row_slot[row];
     const float* logits = load_logits(p.logits + static_cast<long long>(row) * p.stride, p.length, &scratch);
-    Draw d{state.temperature[slot], state.top_p[slot], state.seed[2 * slot], state.seed[2 * slot + 1],
-           static_cast<u32>(state.frames[slot]), static_cast<u32>(p.codebook)};
+    Draw d = slot_draw(state, slot, p.codebook);
     int code = draw(find_candidates(logits, p.length, state.top_k[slot], scratch), d, scratch);
     bool last = p.codebook == state.codebooks - 1;
     if (threadIdx.x == 0) {
         int* codes = p.row_codes + row * state.codebooks;
         codes[p.codebook] = code;
-        if (last && !state.ended[slot]) close_frame(p, slot, codes);
+        if (last && !state.ended[slot]) close_frame(state, slot, codes, p.semantic_begin);
     }
     if (last) return;
     for (int i = threadIdx.x; i < p.fast_dim; i += SAMPLER_THREADS)

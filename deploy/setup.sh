@@ -21,6 +21,7 @@ command -v c++ >/dev/null || wanted+=(g++)
 if [ "$purpose" = test ]; then
     command -v chromium >/dev/null || wanted+=(chromium)
     command -v chromedriver >/dev/null || wanted+=(chromium-driver)
+    command -v opusinfo >/dev/null || wanted+=(opus-tools)
 fi
 if [ ${#wanted[@]} -gt 0 ]; then
     as_root=()

@@ -3,6 +3,11 @@
 
 #include <common/ptx.cuh>
 
+// What joins the threads of a block. A kernel whose warps have different roles defines its own.
+#ifndef KF_BLOCK_SYNC
+#define KF_BLOCK_SYNC() __syncthreads()
+#endif
+
 #define KF_INFINITY __uint_as_float(0x7f800000u)
 
 constexpr u32 ALL_LANES = 0xffffffffu;
@@ -45,10 +50,10 @@ template <int threads, bool is_max>
 KF_DEVICE float block_reduce(float value, float* scratch) {
     value = is_max ? warp_max(value) : warp_sum(value);
     if (warp_lane() == 0) scratch[warp_index()] = value;
-    __syncthreads();
+    KF_BLOCK_SYNC();
     float result = scratch[0];
     for (int w = 1; w < threads / 32; w++) result = is_max ? fmaxf(result, scratch[w]) : result + scratch[w];
-    __syncthreads();
+    KF_BLOCK_SYNC();
     return result;
 }
 

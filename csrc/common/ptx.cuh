@@ -47,9 +47,10 @@ KF_DEVICE u16 pack_e4m3(float lo, float hi) {
     return d;
 }
 
-KF_DEVICE u32 mul_bf16x2(u32 a, u32 b) {
+// Two E4M3 to fp16, exactly.
+KF_DEVICE u32 unpack_e4m3(u16 pair) {
     u32 d;
-    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(d) : "h"(pair));
     return d;
 }
 
@@ -62,6 +63,15 @@ KF_DEVICE void mma_bf16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// Only rows 0..7 of A and C exist: the others are zero and are not kept.
+KF_DEVICE void mma_bf16_upper(float& c0, float& c1, u32 a0, u32 a2, u32 b0, u32 b1) {
+    [[maybe_unused]] float unused0, unused1;
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%5}, {%7,%8}, {%9,%10,%11,%11};"
+        : "=f"(c0), "=f"(c1), "=f"(unused0), "=f"(unused1)
+        : "r"(a0), "r"(0), "r"(a2), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(0.0f));
 }
 
 KF_DEVICE void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
@@ -103,6 +113,31 @@ KF_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "me
 template <int pending>
 KF_DEVICE void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
+}
+
+// Words of {payload, tag}: each is written and read whole, so a tag that fits vouches for its payload without a fence.
+KF_DEVICE void store_word(u64* global, u32 payload, u32 tag) {
+    u64 word = static_cast<u64>(tag) << 32 | payload;
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(global), "l"(word) : "memory");
+}
+
+KF_DEVICE u64 load_word(const u64* global) {
+    u64 d;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(d) : "l"(global) : "memory");
+    return d;
+}
+
+// Two neighbouring words, 16-byte aligned.
+KF_DEVICE uint4 load_word_pair(const u64* global) {
+    u64 first, second;
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(global) : "memory");
+    return make_uint4(static_cast<u32>(first), static_cast<u32>(first >> 32), static_cast<u32>(second),
+                      static_cast<u32>(second >> 32));
+}
+
+// Called by whoever waits for memory to change; a wait of seconds is a fault of ours and ends the kernel.
+KF_DEVICE void spin(u32& rounds) {
+    if (++rounds > 50000000u) __trap();
 }
 
 KF_DEVICE u32 load_acquire(const u32* global) {
@@ -157,6 +192,13 @@ KF_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, u64* barri
            "r"(static_cast<u32>(__cvta_generic_to_shared(barrier))), "l"(policy)
         : "memory");
 }
+
+// A warpgroup takes registers that others have given up, so that its code may use `count`; and the other way round.
+template <int count>
+KF_DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
+
+template <int count>
+KF_DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }
 
 // Barrier `id` (1..15) of the first `threads` threads that use it.
 KF_DEVICE void named_barrier(u32 id, u32 threads) {

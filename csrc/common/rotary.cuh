@@ -31,6 +31,15 @@ KF_DEVICE void store_bf16(u16* to, const float (&v)[per_lane]) {
     for (int i = 0; i < per_lane; i += 2) reinterpret_cast<u32*>(to)[i / 2] = ptx::pack_bf16(v[i], v[i + 1]);
 }
 
+template <int per_lane>
+KF_DEVICE void load_bf16(const u16* from, float (&v)[per_lane]) {
+    for (int i = 0; i < per_lane; i += 2) {
+        u32 bits = reinterpret_cast<const u32*>(from)[i / 2];
+        v[i] = bf16_low(bits);
+        v[i + 1] = bf16_high(bits);
+    }
+}
+
 // Lane l holds elements l * per_lane ..; a pair never straddles lanes. rope_row: cos, sin per pair.
 template <int per_lane>
 KF_DEVICE void norm_and_rotate(float (&v)[per_lane], const u16* norm, const float* rope_row, float eps) {

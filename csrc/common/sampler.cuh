@@ -9,7 +9,11 @@
 #include <common/numeric.cuh>
 #include <common/philox.cuh>
 
-constexpr int SAMPLER_THREADS = 256;
+#ifndef KF_SAMPLER_THREADS
+#define KF_SAMPLER_THREADS 256
+#endif
+
+constexpr int SAMPLER_THREADS = KF_SAMPLER_THREADS;
 constexpr int MAX_TOP_K = 256;
 constexpr float MIN_TEMPERATURE = 1e-5f;
 
@@ -58,12 +62,12 @@ KF_DEVICE void select_threshold(const float* logits, int length, int count, Samp
     int wanted = count;
     for (int shift = 24; shift >= 0; shift -= 8) {
         for (int i = threadIdx.x; i < 256; i += SAMPLER_THREADS) s.histogram[i] = 0;
-        __syncthreads();
+        KF_BLOCK_SYNC();
         for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) {
             u32 key = sort_key(logits[i]);
             if ((key & mask) == prefix) atomicAdd(&s.histogram[(key >> shift) & 255], 1);
         }
-        __syncthreads();
+        KF_BLOCK_SYNC();
         if (warp_index() == 0) {
             // Lane l owns digits 255-8l .. 248-8l; a prefix sum over lanes finds the digit where `wanted` is reached.
             int top = 255 - 8 * static_cast<int>(warp_lane()), mine = 0;
@@ -81,14 +85,14 @@ KF_DEVICE void select_threshold(const float* logits, int length, int count, Samp
                 s.above = wanted - before;  // how many are still wanted among those with this digit
             }
         }
-        __syncthreads();
+        KF_BLOCK_SYNC();
         prefix = s.threshold;
         mask |= 255u << shift;
         wanted = s.above;
-        __syncthreads();
+        KF_BLOCK_SYNC();
     }
     if (threadIdx.x == 0) s.above = count - wanted;
-    __syncthreads();
+    KF_BLOCK_SYNC();
 }
 
 // Bin of a logit by its distance to the largest: 0 is the top. The last bin is everything far below (or not finite).
@@ -101,12 +105,12 @@ KF_DEVICE int distance_bin(float largest, float logit) {
 KF_DEVICE int last_bin(const float* logits, int length, int count, float largest, SamplerScratch& s) {
     for (int i = threadIdx.x; i < BINS; i += SAMPLER_THREADS) s.histogram[i] = 0;
     if (threadIdx.x == 0) s.last_bin = BINS;
-    __syncthreads();
+    KF_BLOCK_SYNC();
     for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) {
         int bin = distance_bin(largest, logits[i]);
         if (bin < BINS - 1) atomicAdd(&s.histogram[bin], 1);
     }
-    __syncthreads();
+    KF_BLOCK_SYNC();
     if (warp_index() == 0) {
         int first = 8 * static_cast<int>(warp_lane()), mine = 0;
         for (int i = 0; i < 8; i++) mine += s.histogram[first + i];
@@ -123,23 +127,23 @@ KF_DEVICE int last_bin(const float* logits, int length, int count, float largest
             if (before <= MAX_FOUND) s.last_bin = bin;
         }
     }
-    __syncthreads();
+    KF_BLOCK_SYNC();
     int bin = s.last_bin;
-    __syncthreads();
+    KF_BLOCK_SYNC();
     return bin;
 }
 
 // Fills s.found with at least the `count` largest logits; returns how many there are. Order is left to the caller.
 KF_DEVICE int collect_by_bin(const float* logits, int length, int bin, float largest, SamplerScratch& s) {
     if (threadIdx.x == 0) s.selected = 0;
-    __syncthreads();
+    KF_BLOCK_SYNC();
     for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) {
         if (distance_bin(largest, logits[i]) > bin) continue;
         int place = atomicAdd(&s.selected, 1);
         s.found[place] = logits[i];
         s.found_index[place] = i;
     }
-    __syncthreads();
+    KF_BLOCK_SYNC();
     return s.selected;
 }
 
@@ -147,7 +151,7 @@ KF_DEVICE int collect_by_bin(const float* logits, int length, int bin, float lar
 KF_DEVICE int collect_by_threshold(const float* logits, int length, int count, SamplerScratch& s) {
     select_threshold(logits, length, count, s);
     if (threadIdx.x == 0) s.selected = s.ties = 0;
-    __syncthreads();
+    KF_BLOCK_SYNC();
     for (int i = threadIdx.x; i < length; i += SAMPLER_THREADS) {
         u32 key = sort_key(logits[i]);
         if (key > s.threshold) {
@@ -161,7 +165,7 @@ KF_DEVICE int collect_by_threshold(const float* logits, int length, int count, S
             if (place < MAX_TOP_K) s.tie_index[place] = i;
         }
     }
-    __syncthreads();
+    KF_BLOCK_SYNC();
     // (More ties than the list holds: some of them, in no order.)
     int ties = min(s.ties, MAX_TOP_K);
     for (int t = threadIdx.x; t < ties; t += SAMPLER_THREADS) {
@@ -172,7 +176,7 @@ KF_DEVICE int collect_by_threshold(const float* logits, int length, int count, S
             s.found_index[s.above + lower] = s.tie_index[t];
         }
     }
-    __syncthreads();
+    KF_BLOCK_SYNC();
     return count;
 }
 
@@ -203,7 +207,7 @@ KF_DEVICE Candidates find_candidates(const float* logits, int length, int top_k,
             s.index[rank] = s.found_index[c];
         }
     }
-    __syncthreads();
+    KF_BLOCK_SYNC();
     return {count, length, largest + logf(total), all_finite};
 }
 
@@ -242,8 +246,8 @@ KF_DEVICE int draw(const Candidates& candidates, const Draw& d, SamplerScratch& 
         // A row that is not finite has no order; its index must still be one.
         if (warp_lane() == 0) s.drawn = min(max(winner, 0), candidates.length - 1);
     }
-    __syncthreads();
+    KF_BLOCK_SYNC();
     int drawn = s.drawn;
-    __syncthreads();
+    KF_BLOCK_SYNC();
     return drawn;
 }

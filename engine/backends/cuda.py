@@ -1,6 +1,8 @@
 """The CUDA backend: captured graphs over fixed buffers, three streams, no host wait between steps.
 
-* *decode* stream: one graph per batch bucket makes a frame for every row; then the flags go to pinned memory.
+* *decode* stream: one graph per batch bucket makes a frame for every row; then the flags go to pinned memory. For a
+  few rows the graph is one persistent kernel (`engine.cuda.frame_kernel`) that takes nearly the whole device; it is
+  used while no prompt is being prefilled, and after the codec's work, since neither could run beside it.
 * *codec* stream: after the frames of its step, one graph per (rows, frames) makes samples; they go to pinned memory.
 * *prefill* stream: graphs per chunk length write a slot's KV; `arm` publishes the slot by an event that the decode
   stream waits for. Before it touches a slot it waits, on the device, for the steps that still use the slot.
@@ -29,6 +31,7 @@ from engine.cuda.codec_ops import PLAN_FIELDS
 from engine.cuda.codec_weights import CodecWeights
 from engine.cuda.device import Device
 from engine.cuda.frame import FrameBuffers, SlowBuffers, decode_frame, prefill_rows
+from engine.cuda.frame_kernel import FrameKernel, Geometry, PackedWeights
 from engine.cuda.slot_state import PENDING_FRAMES, KvPool, SlotState, arm
 from engine.cuda.weights import ModelWeights
 
@@ -86,10 +89,11 @@ class CudaBackend:
         slots: int,
         context_tokens: int,
         fp8: bool,
+        packed: tuple[Geometry, PackedWeights] | None = None,
     ) -> None:
         """Allocates everything and captures every graph: nothing is allocated afterwards.
 
-        `reference_codec` encodes clips; without one there is no voice cloning.
+        `reference_codec` encodes clips; without one there is no voice cloning. `packed` enables the persistent kernel.
         """
         self.slots, self.context_tokens = slots, context_tokens
         self._device, self._weights, self._codec = device, weights, reference_codec
@@ -113,10 +117,13 @@ class CudaBackend:
             max_frames=CODEC_WIDTHS[-1],
             max_cells=self._codec_cells,
         )
+        self._frame_kernel = FrameKernel(*packed, weights, self._kv, self._state) if packed else None
         self._make_transfer_buffers(config.num_codebooks)
         with torch.inference_mode():
             self._capture()
         self._steps = 0
+        self._last_prefill: Any = None
+        self._last_vocode: Any = None
         self._armed: dict[int, Any] = {}
         self._last_use: dict[int, tuple[Any, Any]] = {}
 
@@ -148,6 +155,11 @@ class CudaBackend:
                 self._decode_stream,
                 lambda rows=rows: decode_frame(kernels, self._weights, self._kv, self._state, self._frame, rows),
             )
+        self._persistent_graphs: dict[int, Callable[[], None]] = {}
+        for rows in [b for b in self._frame_kernel.batches if b <= self.slots] if self._frame_kernel else []:
+            self._persistent_graphs[rows] = device.capture(
+                self._decode_stream, lambda rows=rows: self._run_persistent(rows)
+            )
         self._prefill_graphs: dict[int, Callable[[], None]] = {}
         for rows in reversed(PREFILL_BUCKETS):
             self._prefill_graphs[rows] = device.capture(
@@ -169,6 +181,10 @@ class CudaBackend:
                     self._codec_stream, lambda rows=rows, width=width: self._run_codec(rows, width)
                 )
 
+    def _run_persistent(self, rows: int) -> None:
+        assert self._frame_kernel is not None
+        self._frame_kernel.run(self._device.kernels, self._frame.slow.row_slot[:rows], self._frame.flags)
+
     def _run_codec(self, rows: int, width: int) -> None:
         self._chain.run(self._plan[:rows], width)
 
@@ -183,6 +199,7 @@ class CudaBackend:
             for count, bucket in prefill_chunks(tokens, PREFILL_BUCKETS):
                 self._fill_prompt(slot, columns[:, done : done + count], start + done, bucket)
                 self._prefill_graphs[bucket]()
+                self._last_prefill = self._device.record(self._prefill_stream)
                 done += count
 
     def _fill_prompt(self, slot: int, columns: Columns, start: int, bucket: int) -> None:
@@ -248,7 +265,8 @@ class CudaBackend:
         return _Ticket(ring, len(decode), vocode, parts, started, decoded, vocode_started, vocoded)
 
     def _submit_decode(self, ring: int, slots: list[int]) -> Any:
-        device, rows = self._device, bucket_for(self._buckets, len(slots))
+        device = self._device
+        rows, graph = self._choose_graph(len(slots))
         for slot in slots:
             if (armed := self._armed.pop(slot, None)) is not None:
                 device.wait(self._decode_stream, armed)
@@ -257,9 +275,20 @@ class CudaBackend:
         staged[len(slots) : rows] = self._state.scratch_slot
         with device.on(self._decode_stream):
             self._frame.slow.row_slot[:rows].copy_(self._row_slots[ring, :rows], non_blocking=True)
-            self._frame_graphs[rows]()
+            graph()
             self._flags[ring].copy_(self._frame.flags, non_blocking=True)
         return device.record(self._decode_stream)
+
+    def _choose_graph(self, count: int) -> tuple[int, Callable[[], None]]:
+        """(rows, graph) for `count` slots. Before a persistent kernel the decode stream waits for the codec."""
+        prefilling = self._last_prefill is not None and not self._device.happened(self._last_prefill)
+        fitting = [rows for rows in self._persistent_graphs if rows >= count]
+        if prefilling or not fitting:
+            rows = bucket_for(self._buckets, count)
+            return rows, self._frame_graphs[rows]
+        if self._last_vocode is not None:
+            self._device.wait(self._decode_stream, self._last_vocode)
+        return min(fitting), self._persistent_graphs[min(fitting)]
 
     def _submit_codec(self, ring: int, vocode: list[VocodeRow], decoded: Any) -> tuple[list[_CodecPart], Any, Any]:
         if not vocode:
@@ -282,7 +311,8 @@ class CudaBackend:
                 target.copy_(self._chain.pcm[:samples], non_blocking=True)
             parts.append(_CodecPart(width, rows, first_sample))
             first_row, first_sample = first_row + padded, first_sample + samples
-        return parts, started, device.record(stream)
+        self._last_vocode = device.record(stream)
+        return parts, started, self._last_vocode
 
     def _fill_plan(self, plan: npt.NDArray[np.int32], rows: list[VocodeRow]) -> None:
         plan[:] = (self._state.scratch_slot, 0, 0, 0)
@@ -315,5 +345,6 @@ class CudaBackend:
 
     def close(self) -> None:
         self._frame_graphs.clear()
+        self._persistent_graphs.clear()
         self._prefill_graphs.clear()
         self._codec_graphs.clear()

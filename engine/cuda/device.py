@@ -40,6 +40,10 @@ class Device(Protocol):
         """The host waits for the event."""
         ...
 
+    def happened(self, event: Any) -> bool:
+        """Whether the device has passed the event; does not wait."""
+        ...
+
     def seconds_between(self, first: Any, second: Any) -> float:
         """Device time between two events that have happened."""
         ...
@@ -77,6 +81,9 @@ class CudaDevice:
 
     def join(self, event: torch.cuda.Event) -> None:
         event.synchronize()
+
+    def happened(self, event: torch.cuda.Event) -> bool:
+        return event.query()
 
     def seconds_between(self, first: torch.cuda.Event, second: torch.cuda.Event) -> float:
         return first.elapsed_time(second) / 1000

@@ -107,6 +107,9 @@ class EmulatedDevice:
     def join(self, event: str) -> None:
         assert event == "happened"
 
+    def happened(self, event: str) -> bool:
+        return event == "happened"
+
     def seconds_between(self, first: str, second: str) -> float:
         return 0.0
 

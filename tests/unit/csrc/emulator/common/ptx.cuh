@@ -58,9 +58,13 @@ inline u8 round_e4m3(float value) {
 
 inline u16 pack_e4m3(float lo, float hi) { return round_e4m3(lo) | static_cast<u16>(round_e4m3(hi)) << 8; }
 
-inline u32 mul_bf16x2(u32 a, u32 b) {
-    return pack_bf16(bf16_value(a & 0xffff) * bf16_value(b & 0xffff), bf16_value(a >> 16) * bf16_value(b >> 16));
+inline float e4m3_value(u8 bits) {
+    int exponent = bits >> 3 & 15, mantissa = bits & 7;
+    float size = exponent ? std::ldexp(8.0f + mantissa, exponent - 10) : std::ldexp(static_cast<float>(mantissa), -9);
+    return bits & 0x80 ? -size : size;
 }
+
+inline u32 unpack_e4m3(u16 pair) { return pack_f16(e4m3_value(pair & 0xff), e4m3_value(pair >> 8)); }
 
 struct Fragments {
     u32 a[4];
@@ -85,6 +89,13 @@ inline void mma(float (&c)[4], const Fragments& mine, Value value) {
 
 inline void mma_bf16(float (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
     mma(c, Fragments{{a0, a1, a2, a3}, {b0, b1}}, bf16_value);
+}
+
+inline void mma_bf16_upper(float& c0, float& c1, u32 a0, u32 a2, u32 b0, u32 b1) {
+    float c[4] = {c0, c1, 0.0f, 0.0f};
+    mma(c, Fragments{{a0, 0, a2, 0}, {b0, b1}}, bf16_value);
+    c0 = c[0];
+    c1 = c[1];
 }
 
 inline void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
@@ -127,6 +138,22 @@ inline void cp_async_wait() {
         groups.erase(groups.begin());
     }
 }
+
+inline void store_word(u64* global, u32 payload, u32 tag) {
+    emulator::machine.progress++;
+    *global = static_cast<u64>(tag) << 32 | payload;
+}
+
+inline u64 load_word(const u64* global) { return *const_cast<const volatile u64*>(global); }
+
+inline uint4 load_word_pair(const u64* global) {
+    if (reinterpret_cast<std::uintptr_t>(global) % 16) emulator::fail("word pair is not aligned");
+    u64 first = global[0], second = global[1];
+    return make_uint4(static_cast<u32>(first), static_cast<u32>(first >> 32), static_cast<u32>(second),
+                      static_cast<u32>(second >> 32));
+}
+
+inline void spin(u32&) { emulator::yield(); }
 
 inline u32 load_acquire(const u32* global) {
     emulator::yield();
@@ -183,6 +210,12 @@ inline void bulk_load(void* shared, const void* global, u32 bytes, u64* barrier)
     b.bytes -= bytes;
     mbarrier_settle(b);
 }
+
+template <int>
+inline void take_registers() {}
+
+template <int>
+inline void give_registers() {}
 
 inline void named_barrier(u32 id, u32 threads) {
     emulator::meet(emulator::machine.current->block->named[id], threads);
