@@ -701,9 +701,13 @@ KF_DEVICE void produce(const FrameParams& p, Ring& ring) {
 constexpr int RING_BYTES = (Ring::SHARED_BYTES + 127) / 128 * 128;
 static_assert(RING_BYTES + sizeof(Shared) == KF_SHARED_BYTES, "the launch must ask for exactly what is used");
 
-// A warpgroup for the producer, though one thread does its work: registers move between warpgroups only.
+// A warpgroup for the producer, though one thread does its work: registers move between warpgroups only. The block starts
+// with 96 registers per thread; what the producers give up, and no more, is there for the consumers to take.
 constexpr int FRAME_THREADS = CONSUMERS + 128;
-constexpr int CONSUMER_REGISTERS = 120, PRODUCER_REGISTERS = 24;
+constexpr int STARTING_REGISTERS = 96, CONSUMER_REGISTERS = 112, PRODUCER_REGISTERS = 24;
+constexpr bool MOVES_REGISTERS = CONSUMERS == 512;  // a smaller block has plenty
+static_assert((CONSUMER_REGISTERS - STARTING_REGISTERS) * 512 <= (STARTING_REGISTERS - PRODUCER_REGISTERS) * 128,
+              "taking more than was given waits for ever");
 
 KF_KERNEL(decode_frame, FrameParams, FRAME_THREADS) {
     KF_SHARED(memory);
@@ -718,10 +722,10 @@ KF_KERNEL(decode_frame, FrameParams, FRAME_THREADS) {
     u32 epoch = *p.epoch;
     __syncthreads();
     if (threadIdx.x >= CONSUMERS) {
-        ptx::give_registers<PRODUCER_REGISTERS>();
+        if constexpr (MOVES_REGISTERS) ptx::give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x == CONSUMERS) produce(p, ring);
     } else {
-        ptx::take_registers<CONSUMER_REGISTERS>();
+        if constexpr (MOVES_REGISTERS) ptx::take_registers<CONSUMER_REGISTERS>();
         Frame frame{p, shared, ring, epoch};
         consume(frame);
     }
