@@ -103,6 +103,9 @@ struct FrameParams {
     float slow_eps;
     float fast_eps;
     float scale_log2;                // log2(e) / sqrt(D)
+#ifdef KF_TRACE
+    long long* trace;                // [BLOCKS, KF_TRACE]
+#endif
 };
 
 constexpr int SUMS = SLOTS * WARPS * MAX_ROWS * 8;
@@ -124,7 +127,7 @@ struct Shared {                         // what is read 16 bytes at a time comes
     int codes[CODEBOOKS];               // of this block's row, where it samples one
 };
 
-using Ring = WeightRing<STAGES, STAGE_BYTES>;
+using Ring = WeightRing<STAGES, STAGE_BYTES, KF_IN_FLIGHT>;
 
 struct Frame {  // what a consumer thread carries along
     const FrameParams& p;
@@ -133,6 +136,16 @@ struct Frame {  // what a consumer thread carries along
     u32 tag;         // the last one given out
     int sums_set = 0;
     int squares_set = 0;
+#ifdef KF_TRACE
+    int marks = 0;
+#endif
+
+    // For loadtest/micro/trace.py: the clock at a step's landmarks, of one thread of each block.
+    KF_DEVICE void mark() {
+#ifdef KF_TRACE
+        if (threadIdx.x == 0) p.trace[blockIdx.x * KF_TRACE + marks++] = clock64();
+#endif
+    }
 
     KF_DEVICE u64* words(int at, int row, int width) { return p.exchange + at + row * width; }
 };
@@ -229,16 +242,21 @@ KF_DEVICE void product(Frame& f, int rows, Load load, Store store) {
 #pragma unroll
     for (int part = 0; part < P::PARTS; part++) {
         u32 a[P::STEPS][2] = {};
+        f.mark();
         load(part, a);
         __syncwarp();
+        f.mark();
         if (squares) store_squares(f, a);
         for (int group = 0; group < P::GROUPS; group += SLOTS) {
             int groups = min(SLOTS, P::GROUPS - group);
             for (int i = 0; i < groups; i++) multiply_chunk<P>(f, i, part > 0, rows, a);
+            f.mark();
             if (part + 1 < P::PARTS) continue;
             KF_BLOCK_SYNC();
+            f.mark();
             store(group * P::CHUNK_ROWS, groups * P::CHUNK_ROWS);
             f.sums_set ^= 1;
+            f.mark();
         }
     }
 }
@@ -438,7 +456,9 @@ KF_DEVICE u32 slow_layer(Frame& f, int layer, u32 x_tag) {
         });
     int unit = blockIdx.x, split = unit % SPLITS, kv_head = unit / SPLITS % KV_HEADS, row = unit / SPLITS / KV_HEADS;
     prepare_slow(f, layer, row, kv_head, split == SPLITS - 1, qkv_tag);
+    f.mark();
     attend_slow(f, layer, unit, row, kv_head, split, part_tag);
+    f.mark();
     combine_slow(f, unit, row, kv_head, split, part_tag, attended_tag);
     return finish_layer(f, BATCH, f.shared.x_slow, attended_tag, f.p.slow_eps);
 }

@@ -67,6 +67,8 @@ class Geometry:
     warps: int = 16
     chunk_limit: int = 20_480
     """Bytes of weights in a chunk at most."""
+    in_flight: int = 3
+    """Chunks that a block asks for at a time (csrc/common/weight_ring.cuh)."""
 
     @property
     def stack(self) -> StackConfig:
@@ -170,6 +172,7 @@ class Geometry:
             "BATCH": batch,
             "STAGES": self.stages(batch),
             "STAGE_BYTES": self.stage_bytes,
+            "IN_FLIGHT": self.in_flight,
             "SHARED_BYTES": self.shared_bytes(batch),
             "EXCHANGE_WORDS": self.exchange_words(batch),
             "DIM": s.dim,

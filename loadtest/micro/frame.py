@@ -9,8 +9,11 @@ row, median of 9 windows of 10.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +34,7 @@ POOL_TOKENS = 2400
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--in-flight", nargs="+", type=int, default=[3])
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device = CudaDevice()
@@ -41,13 +45,13 @@ def main() -> None:
     state, kv = SlotState.fresh(S2_PRO, 4, where), KvPool.zeros(S2_PRO.slow, 5, POOL_TOKENS, where)
     kv.keys.normal_()
     kv.values.normal_()
-    frame = FrameKernel(geometry, packed, weights, kv, state)
     flags = torch.zeros(2, 4, dtype=torch.uint8, device=where)
     stream, results = device.stream(urgent=True), []
     token_bytes = 2 * 2 * S2_PRO.slow.layers * S2_PRO.slow.kv_width
-    for batch in geometry.batches():
+    for in_flight, batch in itertools.product(options.in_flight, geometry.batches()):
+        frame = FrameKernel(replace(geometry, in_flight=in_flight), packed, weights, kv, state)
         rows = torch.arange(batch, dtype=torch.int32, device=where)
-        replay = device.capture(stream, lambda rows=rows: frame.run(device.kernels, rows, flags))
+        replay = device.capture(stream, partial(frame.run, device.kernels, rows, flags))
         for context in CONTEXTS:
             for slot in range(batch):
                 arm(device.kernels, state, slot, np.zeros(11, np.int32), context, Sampling(seed=slot))
@@ -64,9 +68,9 @@ def main() -> None:
             ms = statistics.median(times[1:])
             read = packed.slow.numel() + 9 * packed.fast.numel() + batch * context * token_bytes
             floor = 1000 * read / READ_BANDWIDTH
-            results.append({"batch": batch, "context": context, "ms": ms, "floor_ms": floor})
+            results.append({"in_flight": in_flight, "batch": batch, "context": context, "ms": ms, "floor_ms": floor})
             print(
-                f"B={batch} context {context:5d}: {ms:.3f} ms, {1000 * batch / ms:7.0f} frames/s, "
+                f"asked {in_flight} B={batch} context {context:5d}: {ms:.3f} ms, {1000 * batch / ms:7.0f} frames/s, "
                 f"floor {floor:.3f} ms, share {100 * floor / ms:.0f} %",
                 flush=True,
             )

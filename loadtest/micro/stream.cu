@@ -12,7 +12,7 @@ struct StreamParams {
     int phase_chunks;        // chunks between barriers; 0: none
 };
 
-constexpr int CHUNK = KF_CHUNK, STAGES = KF_STAGES;
+constexpr int CHUNK = KF_CHUNK, STAGES = KF_STAGES, IN_FLIGHT = KF_IN_FLIGHT;
 constexpr int CONSUMERS = 256;
 
 KF_KERNEL(stream_weights, StreamParams, CONSUMERS + 32) {
@@ -31,7 +31,8 @@ KF_KERNEL(stream_weights, StreamParams, CONSUMERS + 32) {
     if (threadIdx.x >= CONSUMERS) {
         if (threadIdx.x != CONSUMERS) return;
         for (int i = 0; i < p.chunks; i++) {
-            int s = i % STAGES;
+            int s = i % STAGES, landed = i - IN_FLIGHT;
+            if (landed >= 0) ptx::mbarrier_wait(full + landed % STAGES, landed / STAGES % 2);
             if (i >= STAGES) ptx::mbarrier_wait(empty + s, (i / STAGES - 1) % 2);
             ptx::mbarrier_arrive_expect(full + s, CHUNK);
             ptx::bulk_load(shared + s * CHUNK, mine + i * p.chunk_stride, CHUNK, full + s);

@@ -30,8 +30,9 @@ class Params(Structure):
     ]
 
 
-def spec(chunk: int, stages: int) -> KernelSpec:
-    return KernelSpec(SOURCE, "stream_weights", 288, Params, (("KF_CHUNK", chunk), ("KF_STAGES", stages)))
+def spec(chunk: int, stages: int, in_flight: int) -> KernelSpec:
+    defines = (("KF_CHUNK", chunk), ("KF_STAGES", stages), ("KF_IN_FLIGHT", in_flight))
+    return KernelSpec(SOURCE, "stream_weights", 288, Params, defines)
 
 
 def launch(
@@ -42,6 +43,7 @@ def launch(
     blocks: int,
     chunk: int,
     stages: int,
+    in_flight: int,
     contiguous: bool,
     phase_bytes: int,
 ) -> int:
@@ -50,7 +52,9 @@ def launch(
     strides = (chunks * chunk, chunk) if contiguous else (chunk, blocks * chunk)
     phase = phase_bytes // blocks // chunk if phase_bytes else 0
     params = Params(weights.data_ptr(), counter.data_ptr(), counter.data_ptr() + 4, *strides, chunks, phase)
-    kernels.launch(spec(chunk, stages), (blocks, 1, 1), params, shared_bytes=stages * (chunk + 16), cooperative=True)
+    kernels.launch(
+        spec(chunk, stages, in_flight), (blocks, 1, 1), params, shared_bytes=stages * (chunk + 16), cooperative=True
+    )
     return chunks // phase if phase else 0
 
 
@@ -62,17 +66,15 @@ def main() -> None:
     weights = torch.randint(0, 255, (BYTES,), dtype=torch.uint8, device="cuda")
     counter = torch.zeros(2, dtype=torch.int32, device="cuda")
     results = []
-    for blocks, chunk, stages, contiguous in (
-        (132, 16384, 12, True),
-        (132, 16384, 12, False),
-        (128, 16384, 12, True),
-        (128, 16384, 12, False),
-        (128, 16384, 6, True),
-        (128, 8192, 24, True),
-        (128, 4096, 48, True),
-        (112, 16384, 12, True),
-        (96, 16384, 12, True),
-        (64, 16384, 12, True),
+    for blocks, chunk, stages, in_flight, contiguous in (
+        (128, 16384, 12, 12, True),
+        (128, 16384, 12, 4, True),
+        (128, 16384, 12, 3, True),
+        (128, 16384, 12, 2, True),
+        (128, 8192, 24, 6, True),
+        (128, 8192, 24, 4, True),
+        (128, 20480, 8, 2, True),
+        (132, 16384, 12, 3, False),
     ):
         plain = 0.0
         for phase_bytes in (0, 50 << 20, 25 << 20, 10 << 20, 4 << 20):
@@ -89,6 +91,7 @@ def main() -> None:
                     blocks=blocks,
                     chunk=chunk,
                     stages=stages,
+                    in_flight=in_flight,
                     contiguous=contiguous,
                     phase_bytes=phase_bytes,
                 )
@@ -99,11 +102,18 @@ def main() -> None:
             plain = plain or us
             extra = (us - plain) / barriers if barriers else 0.0
             results.append(
-                {"blocks": blocks, "chunk": chunk, "stages": stages, "contiguous": contiguous, "phase": phase_bytes}
+                {
+                    "blocks": blocks,
+                    "chunk": chunk,
+                    "stages": stages,
+                    "in_flight": in_flight,
+                    "contiguous": contiguous,
+                    "phase": phase_bytes,
+                }
                 | {"us": us, "barrier_us": extra}
             )
             print(
-                f"blocks {blocks:3d} chunk {chunk:5d} x{stages:2d} {'own' if contiguous else 'mix'} "
+                f"blocks {blocks:3d} chunk {chunk:5d} x{stages:2d} asked {in_flight:2d} {'own' if contiguous else 'mix'} "
                 f"phase {phase_bytes >> 20:3d} MB: {BYTES / us / 1e6:5.2f} TB/s  barrier {extra:5.2f} us",
                 flush=True,
             )
