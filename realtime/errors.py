@@ -13,7 +13,8 @@
     │   ├── TooMuchText              too_much_text
     │   ├── Overloaded               overloaded
     │   ├── Draining                 draining
-    │   └── Internal                 internal
+    │   ├── Internal                 internal
+    │   └── EngineFault              internal or bad_request, as the engine's side says
     └── HandshakeRefused       answered with `http_status` before the socket opens
         ├── BadKey             401   bad_key
         ├── VoiceNotFound      404   unknown_voice
@@ -34,6 +35,7 @@ __all__ = [
     "BadRequest",
     "ConnectionFault",
     "Draining",
+    "EngineFault",
     "HandshakeRefused",
     "Internal",
     "Malformed",
@@ -108,6 +110,14 @@ class Draining(StreamFault):
 
 class Internal(StreamFault):
     code = "internal"
+
+
+class EngineFault(StreamFault):
+    """What the engine's side reports of one utterance, under its own code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]
 
 
 class HandshakeRefused(Refusal):

@@ -1,4 +1,4 @@
-"""A session machine with both its sides played by hand: a client that sends messages, an engine that obeys.
+"""The live dialect with both its sides played by hand: a client that sends messages, an engine that obeys.
 
 The engine side works like the real one: what it made stands in a queue until it is delivered, so a delivery may be
 stale when it arrives. `cancel` voids what was not made yet, never what is under way.
@@ -15,8 +15,10 @@ import msgspec
 
 from realtime.audio.chunk import AudioChunk
 from realtime.protocol import events
-from realtime.protocol.replies import Limits
-from realtime.protocol.session import SessionMachine
+from realtime.protocol.context import Context
+from realtime.protocol.dialect import For, Leave, Shut
+from realtime.protocol.fish.live import LiveDialect
+from realtime.protocol.fish.replies import Limits
 
 VOICES = ("anna", "ben")
 MS_PER_CHAR = 50.0
@@ -28,18 +30,13 @@ class Talk:
 
     def __init__(self, voice: str = "anna", **limits: Any) -> None:
         self.now = 100.0
-        self.machine = SessionMachine(
-            limits=Limits(**({"max_message_bytes": 1 << 20, "max_stream_chars": 10_000, "idle_s": 600.0} | limits)),
-            voices=VOICES,
-            voice=voice,
-            request_id="r1",
-            sample_rate_hz=24_000,
-            frame_ms=50.0,
-            new_seed=lambda: 7,
-            now=self.now,
+        bounds = Limits(**({"max_message_bytes": 1 << 20, "max_stream_chars": 10_000, "idle_s": 600.0} | limits))
+        self.context = Context(max_stream_chars=bounds.max_stream_chars, voices=VOICES, voice=voice, new_seed=lambda: 7)
+        self.dialect = LiveDialect(
+            self.context, limits=bounds, request_id="r1", sample_rate_hz=24_000, frame_ms=50.0, now=self.now
         )
         self.replies: list[dict[str, Any]] = []
-        self.events: list[events.SessionEvent] = []
+        self.events: list[events.SessionEvent | Shut] = []
         self._work: deque[events.SessionEvent] = deque()
         self._made: deque[Callable[[], None]] = deque()
         self._is_first = True
@@ -53,7 +50,7 @@ class Talk:
         self.send_raw(msgspec.msgpack.encode({"event": event, **fields}))
 
     def send_raw(self, frame: bytes | str) -> None:
-        self.machine.receive(frame, self.now)
+        self.dialect.receive(frame, self.now)
         self.pump()
 
     def start(self, **request: Any) -> None:
@@ -66,13 +63,15 @@ class Talk:
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
-        self.machine.tick(self.now)
+        self.dialect.tick(self.now)
         self.pump()
 
     def pump(self) -> None:
         """Pull what came out."""
-        self.replies += [msgspec.msgpack.decode(frame) for frame in self.machine.frames()]
-        for event in self.machine.events():
+        self.replies += [msgspec.msgpack.decode(frame) for frame in self.dialect.frames(self.now)]
+        for outer in self.dialect.events():
+            event = outer.event if isinstance(outer, For) else outer
+            assert not isinstance(event, Leave)
             self.events.append(event)
             if isinstance(event, events.Cancel):
                 self._work = deque(item for item in self._work if getattr(item, "utterance", 0) > event.utterance)
@@ -84,7 +83,7 @@ class Talk:
                 self._work.append(event)
 
     def _close_stream(self, utterance: int) -> None:
-        self.machine.stream_closed(utterance, self.last_chunk, self.now)
+        self.context.stream_closed(utterance, self.last_chunk, self.now)
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -105,17 +104,17 @@ class Talk:
                 half_ms = len(text) * MS_PER_CHAR / 2
                 self._make_audio(number, unit, half_ms)
                 self._make_audio(number, unit, half_ms)
-                self._made.append(lambda: self.machine.unit_done(number, unit, is_cut=False))
+                self._made.append(lambda: self.context.unit_done(number, unit, is_cut=False))
             case events.Mark(utterance=number, seq=seq):
-                self._made.append(lambda: self.machine.mark_reached(number, seq))
+                self._made.append(lambda: self.context.mark_reached(number, seq))
             case events.End(utterance=number):
-                self._made.append(lambda: self.machine.utterance_done(number))
+                self._made.append(lambda: self.context.utterance_done(number))
         return True
 
     def _make_audio(self, utterance: int, unit: int, duration_ms: float) -> None:
         parts, self._is_first = (TTFA_PARTS if self._is_first else None), False
         chunk = AudioChunk(duration_ms, b"sound")
-        self._made.append(lambda: self.machine.audio(utterance, unit, chunk, parts, self.now))
+        self._made.append(lambda: self.context.audio(utterance, unit, chunk, parts, self.now))
 
     def deliver(self, count: int = 1) -> bool:
         """Hand over what was made, oldest first. False if there was nothing."""

@@ -1,4 +1,4 @@
-"""What a session machine tells its shell to do. Plain data; the shell turns it into scheduler commands."""
+"""What a context tells its shell to do. Plain data; the shell turns it into scheduler commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class UseVoice:
-    """The session's slot must hold this voice; often it does already. Exactly one of the two is set."""
+    """The context's slot must hold this voice; often it does already. Exactly one of the two is set."""
 
     name: str | None
     reference: Reference | None
@@ -69,17 +69,9 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class CloseStream:
-    """All audio is out: close the container; `SessionMachine.stream_closed` follows."""
+    """All audio is out: close the container; `Context.stream_closed` follows."""
 
     utterance: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shut:
-    """Close the socket after the queued frames."""
-
-    code: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +83,4 @@ class Finished:
     """First text to first audio; None: there was no audio."""
 
 
-SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | CloseStream | Shut | Finished
+SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | CloseStream | Finished

@@ -1,81 +1,83 @@
-"""What the server says, one struct per event; the tables of clients/PROTOCOL.md give the meaning of each field.
-
-A field that is UNSET is left out of the message.
-"""
+"""What a context has to say to its client, whatever the wire format: a dialect puts it into its own words."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from realtime.audio.chunk import AudioChunk
 
-__all__ = ["Audio", "Cancelled", "Error", "Finish", "Flushed", "Limits", "Log", "Pong", "Ready", "Reply", "Warn"]
-
-
-class Reply(msgspec.Struct, frozen=True, tag_field="event"):
-    """Base of all; the tag is the event's name."""
+__all__ = ["Audio", "Cancelled", "Finish", "Flushed", "Reply", "Warm", "Warning", "WordTiming"]
 
 
-class Limits(msgspec.Struct, frozen=True):
-    max_message_bytes: int
-    max_stream_chars: int
-    idle_s: float
+@dataclass(frozen=True, slots=True)
+class WordTiming:
+    """When a word of the client's text is heard; milliseconds of the stream's audio."""
+
+    text: str
+    start_ms: float
+    end_ms: float
 
 
-class Ready(Reply, frozen=True, tag="ready"):
-    request_id: str
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """The context's slot holds this voice's prefix: speech can begin without delay."""
+
     voice: str
-    sample_rate: int
-    frame_ms: float
-    limits: Limits
 
 
-class Audio(Reply, frozen=True, tag="audio"):
-    time: float
+@dataclass(frozen=True, slots=True)
+class Audio:
+    chunk: AudioChunk
+    time_ms: float
+    """Since the stream's start."""
     utterance: int
     seq: int
+    """Counts the chunks of an utterance from 0."""
     pts_ms: float
-    duration_ms: float
-    audio: bytes | UnsetType = UNSET
-    packets: tuple[bytes, ...] | UnsetType = UNSET
+    """Audio of the utterance before this chunk."""
+    unit: int | None
+    """Number of the unit it belongs to; None: the container's end."""
+    text: str
+    """The unit's text as the client wrote it, with its first audio; else empty."""
 
 
-class Flushed(Reply, frozen=True, tag="flushed"):
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """All audio of the text before the flush was sent."""
+
     seq: int
+    """Counts the flushes of a stream from 1."""
     audio_ms: float
 
 
-class Cancelled(Reply, frozen=True, tag="cancelled"):
+@dataclass(frozen=True, slots=True)
+class Cancelled:
     utterance: int
     spoken_text: str = ""
     remaining_text: str = ""
     audio_ms: float = 0.0
 
 
-class Warn(Reply, frozen=True, tag="warning"):
+@dataclass(frozen=True, slots=True)
+class Warning:
     code: Literal["unknown_voice", "unit_too_long"]
     message: str
 
 
-class Pong(Reply, frozen=True, tag="pong"):
-    id: int | float | str | None
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The one end of a stream."""
 
-
-class Log(Reply, frozen=True, tag="log"):
+    code: str | None
+    """What went wrong; None: nothing."""
     message: str
-
-
-class Finish(Reply, frozen=True, tag="finish"):
-    reason: Literal["stop", "error"]
-    time: float
-    usage: dict[str, float]
+    time_ms: float
+    chars: int
+    utf8_bytes: int
+    audio_ms: float
     ttfa_ms: dict[str, float] | None
-    code: str | UnsetType = UNSET
-    message: str | UnsetType = UNSET
+    """First text to first audio, whole ("total") and by phase; None: there was no audio."""
 
 
-class Error(Reply, frozen=True, tag="error"):
-    error: str
-    code: str
-    request_id: str
+Reply = Warm | Audio | Flushed | Cancelled | Warning | Finish

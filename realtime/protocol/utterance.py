@@ -7,8 +7,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain
 
-from msgspec import UNSET
-
 from realtime.audio.chunk import AudioChunk
 from realtime.errors import TooMuchText
 from realtime.protocol.events import End, Mark, SessionEvent, Speak
@@ -71,10 +69,6 @@ class Stream:
 
     def since_ms(self, now: float) -> float:
         return round((now - self.began_s) * 1000, 2)
-
-    @property
-    def usage(self) -> dict[str, float]:
-        return {"chars": self.chars, "utf8_bytes": self.utf8_bytes, "audio_ms": round(self.audio_ms, 2)}
 
 
 @dataclass(slots=True)
@@ -188,21 +182,23 @@ class Utterance:
     # ---- what was sent and heard ---------------------------------------------------------------------
 
     def take_audio(self, chunk: AudioChunk, unit_number: int | None, time_ms: float) -> Audio:
-        """Book a chunk of a unit (None: the container's end); returns its message."""
-        message = Audio(
-            time=time_ms,
+        """Book a chunk of a unit (None: the container's end)."""
+        unit = None if unit_number is None else self.units[unit_number]
+        is_first = unit is not None and not unit.audio_ms
+        reply = Audio(
+            chunk,
+            time_ms,
             utterance=self.number,
             seq=self.next_seq,
-            pts_ms=round(self.audio_ms, 3),
-            duration_ms=round(chunk.duration_ms, 3),
-            audio=UNSET if chunk.packets else chunk.data,
-            packets=chunk.packets or UNSET,
+            pts_ms=self.audio_ms,
+            unit=unit_number,
+            text=unit.text if unit is not None and is_first else "",
         )
         self.next_seq += 1
         self.audio_ms += chunk.duration_ms
-        if unit_number is not None:
-            self.units[unit_number].audio_ms += chunk.duration_ms
-        return message
+        if unit is not None:
+            unit.audio_ms += chunk.duration_ms
+        return reply
 
     def split_at(self, played_ms: float | None) -> tuple[str, str]:
         """(spoken, remaining) text when the listener has heard `played_ms` (None: all that was sent).

@@ -1,4 +1,4 @@
-"""Routes. Everything a socket does is in `hub` and `connection`; here is only HTTP."""
+"""The whole application: the protocols' routes, and what operators and browsers ask for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.websockets import WebSocket
 
 from realtime.errors import HandshakeRefused
 from realtime.server.auth import check_key
 from realtime.server.hub import Hub
+from realtime.server.refusal import refusal_response
+from realtime.server.routes import fish
 
 __all__ = ["make_app"]
 
@@ -46,12 +47,6 @@ class _SecurityHeaders(BaseHTTPMiddleware):
 
 
 def make_app(hub: Hub) -> Starlette:
-    async def live(socket: WebSocket) -> None:
-        try:
-            await hub.serve(socket)
-        except HandshakeRefused as refusal:
-            await socket.send_denial_response(_refused(refusal))
-
     async def healthz(request: Request) -> Response:
         """The process lives and its engine has not failed."""
         return JSONResponse({"status": "failed" if hub.is_failed else "ok"}, 503 if hub.is_failed else 200)
@@ -67,7 +62,7 @@ def make_app(hub: Hub) -> Starlette:
         try:
             check_key(request, hub.config.api_keys)
         except HandshakeRefused as refusal:
-            return _refused(refusal)
+            return refusal_response(refusal)
         if not hub.is_ready:
             return JSONResponse({"status": 503, "code": "not_ready", "message": "still loading"}, 503)
         listed = [{"name": v.name, "description": v.description} for v in hub.voices.values()]
@@ -85,7 +80,7 @@ def make_app(hub: Hub) -> Starlette:
 
     return Starlette(
         routes=[
-            WebSocketRoute("/v1/tts/live", live),
+            *fish.routes(hub),
             Route("/v1/voices", voices),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
@@ -100,9 +95,3 @@ def make_app(hub: Hub) -> Starlette:
         ],
         middleware=[Middleware(_SecurityHeaders)],
     )
-
-
-def _refused(refusal: HandshakeRefused) -> JSONResponse:
-    headers = {"Retry-After": str(refusal.retry_after_s)} if refusal.retry_after_s is not None else None
-    body = {"status": refusal.http_status, "code": refusal.code, "message": str(refusal)}
-    return JSONResponse(body, refusal.http_status, headers)

@@ -1,15 +1,19 @@
-"""All sessions of a server: who may come in, and which connection a delivery belongs to. Lives on the event loop."""
+"""Everyone a server serves: who may come in, and which seat a delivery belongs to. Lives on the event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
+from typing import Protocol
 
+from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from engine.api import Engine, Voice
@@ -24,16 +28,17 @@ from realtime.errors import (
     VoiceNotFound,
 )
 from realtime.metrics import Metrics
+from realtime.protocol.context import Context
+from realtime.protocol.dialect import Dialect
 from realtime.protocol.events import Reference
-from realtime.protocol.replies import Limits
-from realtime.protocol.session import SessionMachine
 from realtime.runtime.delivery import Delivery
 from realtime.runtime.runtime import Runtime
-from realtime.scheduler.job import SessionId
+from realtime.scheduler.job import Close, SessionId
 from realtime.server.auth import check_key, chosen_subprotocol
-from realtime.server.connection import INTERNAL, Connection, reference_name
+from realtime.server.connection import INTERNAL, Connection
+from realtime.server.seat import Guard, Seat
 
-__all__ = ["Hub"]
+__all__ = ["Hub", "Member"]
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +56,28 @@ LAST_WORDS_S = 2.0
 SERVER_GOES_DOWN = 1012
 
 
+class Member(Protocol):
+    """A socket or a request being answered."""
+
+    @property
+    def has_seat(self) -> bool: ...
+
+    def tick(self, now: float) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def give_up(self, fault: StreamFault, close_code: int) -> None: ...
+
+
 class Hub:
     def __init__(self, config: ServerConfig, on_failure: Callable[[], None]) -> None:
         """`on_failure` is called after the engine died and every session was told."""
         self.config, self.metrics = config, Metrics()
         self._on_failure = on_failure
         self._runtime: Runtime | None = None
-        self._connections: dict[SessionId, Connection] = {}
-        self._ids = count(1)
+        self._members: set[Member] = set()
+        self._seats: dict[SessionId, Seat] = {}
+        self._ids, self._requests = count(1), count(1)
         self._clones: OrderedDict[str, Voice] = OrderedDict()
         self._cloning = asyncio.Lock()
         self._is_empty = asyncio.Event()
@@ -80,7 +99,7 @@ class Hub:
             queue_s=self.config.queue_s,
         )
         self._runtime.start(asyncio.get_running_loop())
-        self.metrics.sessions.set_function(lambda: len(self._connections))
+        self.metrics.sessions.set_function(lambda: len(self._seats))
         self.metrics.slots_used.set_function(lambda: self.runtime.slots_used)
         self.metrics.speaking.set_function(lambda: self.runtime.sessions_speaking)
         self._ticker = asyncio.create_task(self._tick_forever(), name="tick")
@@ -95,15 +114,15 @@ class Hub:
         """Refuse new sessions; let streams finish for `drain_s`, fail those that did not, and return when all sockets
         are closed."""
         self._is_draining = True
-        for connection in list(self._connections.values()):
-            connection.drain()
+        for member in list(self._members):
+            member.drain()
         if not await self.emptied(self.config.drain_s):
-            log.warning("%s streams were still open after %g s", len(self._connections), self.config.drain_s)
+            log.warning("%s streams were still open after %g s", len(self._members), self.config.drain_s)
             self._give_up_all(Draining("the server shuts down and could not wait longer"), SERVER_GOES_DOWN)
             await self.emptied(LAST_WORDS_S)
 
     async def emptied(self, within_s: float) -> bool:
-        """Wait until no session is open; False if some still are."""
+        """Wait until no member is left; False if some still are."""
         try:
             await asyncio.wait_for(self._is_empty.wait(), within_s)
         except TimeoutError:
@@ -123,59 +142,79 @@ class Hub:
     def is_failed(self) -> bool:
         return self._has_failed or (self._runtime is not None and not self._runtime.is_healthy)
 
-    # ---- sessions --------------------------------------------------------------------------------------
+    # ---- members -----------------------------------------------------------------------------------------
 
-    async def serve(self, socket: WebSocket) -> None:
-        """One socket from handshake to end. Raises HandshakeRefused before it is accepted."""
-        voice = self._admit(socket)
-        session = SessionId(next(self._ids))
-        limits = self.runtime.engine.limits
-        machine = SessionMachine(
-            limits=Limits(self.config.max_message_bytes, self.config.max_stream_chars, self.config.idle_s),
-            voices=self.voices.keys(),
-            voice=voice,
-            request_id=f"{session}-{secrets.token_hex(4)}",
-            sample_rate_hz=limits.sample_rate_hz,
-            frame_ms=round(limits.frame_s * 1000, 3),
-            new_seed=lambda: secrets.randbits(31),
-            now=time.monotonic(),
-        )
-        connection = Connection(socket, self, session, machine)
-        self._connections[session] = connection
-        self._is_empty.clear()
+    def admit(self, asking: HTTPConnection, voice: str | None = None) -> None:
+        """Whether a socket or request may come in, to speak with this voice (None: any). Raises HandshakeRefused."""
         try:
-            await socket.accept(subprotocol=chosen_subprotocol(socket))
-            await connection.run()
-        except (WebSocketDisconnect, RuntimeError) as error:
-            log.debug("session %s ended while it opened: %s", session, error)
-        finally:
-            del self._connections[session]
-            if not self._connections:
-                self._is_empty.set()
-
-    def _admit(self, socket: WebSocket) -> str:
-        """The session's voice. Raises HandshakeRefused."""
-        try:
-            check_key(socket, self.config.api_keys)
+            check_key(asking, self.config.api_keys)
             if self._is_draining:
                 raise Unavailable("draining", "the server is shutting down")
             if not self.is_ready:
                 raise Unavailable("not_ready", "the server is still loading its model")
-            if len(self._connections) >= self.config.max_sessions:
-                raise TooManySessions(f"{self.config.max_sessions} sessions are open, which is the limit")
-            name = socket.query_params.get("voice") or self.default_voice
-            if name not in self.voices:
-                raise VoiceNotFound(f"there is no voice {name[:80]!r}")
-            return name
+            waiting = sum(not member.has_seat for member in self._members)
+            if len(self._seats) + waiting >= self.config.max_sessions:
+                raise self._full()
+            if voice and voice not in self.voices:
+                raise VoiceNotFound(f"there is no voice {voice[:80]!r}")
         except HandshakeRefused as refusal:
             self.metrics.refused.labels(refusal.code).inc()
             raise
 
+    async def serve(self, socket: WebSocket, name: str, dialect: Dialect) -> None:
+        """One admitted socket to its end. `name` is for the log."""
+        connection = Connection(socket, self, name, dialect)
+        with self.membership(connection):
+            try:
+                await socket.accept(subprotocol=chosen_subprotocol(socket))
+                await connection.run()
+            except (WebSocketDisconnect, RuntimeError) as error:
+                log.debug("socket %s ended while it opened: %s", name, error)
+
+    @contextmanager
+    def membership(self, member: Member) -> Iterator[None]:
+        """While it lasts the member gets ticks, and is told when the server goes down."""
+        self._members.add(member)
+        self._is_empty.clear()
+        try:
+            yield
+        finally:
+            self._members.discard(member)
+            if not self._members:
+                self._is_empty.set()
+
+    def new_context(self, voice: str | None = None) -> Context:
+        """`voice`: a known one; None: the default."""
+        return Context(
+            max_stream_chars=self.config.max_stream_chars,
+            voices=self.voices.keys(),
+            voice=voice or self.default_voice,
+            new_seed=lambda: secrets.randbits(31),
+        )
+
+    def take_seat(self, context: Context, guarded: Guard) -> Seat:
+        """A session at the engine for this context. Raises TooManySessions."""
+        if len(self._seats) >= self.config.max_sessions:
+            raise self._full()
+        seat = Seat(self, SessionId(next(self._ids)), context, guarded)
+        self._seats[seat.session] = seat
+        return seat
+
+    def leave_seat(self, seat: Seat) -> None:
+        if self._seats.pop(seat.session, None) is not None:
+            self.runtime.send(Close(seat.session))
+
+    def new_request_id(self) -> str:
+        return f"{next(self._requests)}-{secrets.token_hex(4)}"
+
+    def _full(self) -> TooManySessions:
+        return TooManySessions(f"{self.config.max_sessions} sessions are open, which is the limit")
+
     # ---- voices ----------------------------------------------------------------------------------------
 
     @property
-    def voices(self) -> dict[str, Voice]:
-        return dict(self.runtime.engine.voices)
+    def voices(self) -> Mapping[str, Voice]:
+        return self.runtime.engine.voices
 
     @property
     def default_voice(self) -> str:
@@ -186,7 +225,7 @@ class Hub:
 
     async def clone(self, reference: Reference) -> Voice:
         """The voice of a clip; each clip is encoded once while it stays in the cache. Raises BadReference."""
-        name = await asyncio.to_thread(reference_name, reference)
+        name = await asyncio.to_thread(_reference_name, reference)
         if name not in self._clones:
             # One at a time, as they are encoded anyway: sessions that bring the same clip at once wait for the first.
             async with self._cloning:
@@ -205,8 +244,8 @@ class Hub:
         for delivery in deliveries:
             shares.setdefault(delivery.session, []).append(delivery)
         for session, share in shares.items():
-            if (connection := self._connections.get(session)) is not None:
-                connection.deliver(share)
+            if (seat := self._seats.get(session)) is not None:
+                seat.deliver(share)
 
     async def _tick_forever(self) -> None:
         due_s = time.monotonic()
@@ -219,9 +258,9 @@ class Hub:
             due_s = max(due_s, now - TICK_S)
 
     def tick(self, now: float) -> None:
-        """About once a second: sessions look at the clock, and so does the watch over the engine."""
-        for connection in list(self._connections.values()):
-            connection.tick(now)
+        """About once a second: members look at the clock, and so does the watch over the engine."""
+        for member in list(self._members):
+            member.tick(now)
         if self.runtime.silent_s(now) <= HUNG_S:
             self._silent_since_s = None
         elif self._silent_since_s is None:
@@ -239,5 +278,11 @@ class Hub:
         self._on_failure()
 
     def _give_up_all(self, fault: StreamFault, close_code: int) -> None:
-        for connection in list(self._connections.values()):
-            connection.give_up(fault, close_code)
+        for member in list(self._members):
+            member.give_up(fault, close_code)
+
+
+def _reference_name(reference: Reference) -> str:
+    """A stable name for a clip, so that the same clip is encoded once."""
+    digest = hashlib.sha256(reference.audio + b"\0" + reference.text.encode("utf-8", "replace")).hexdigest()
+    return f"clip-{digest[:16]}"

@@ -12,7 +12,7 @@ from realtime.audio.opus import OpusEncoder
 from realtime.audio.packetizer import Packetizer
 from realtime.audio.pcm import MIN_EVENT_BYTES
 from realtime.audio.resample import Resampler
-from realtime.protocol.request import PCM_RATES_HZ
+from realtime.protocol.fish.request import PCM_RATES_HZ
 from tests.audio_streams import RATE_HZ, encoder_of, heard, joined, noise, packets_of, pushed, run
 
 SAMPLES = 12_345

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime.audio.chunk import AudioChunk
-from realtime.errors import Internal
+from realtime.errors import EngineFault, Internal
 from realtime.protocol import events
+from realtime.protocol.dialect import Shut
 from tests.session_talk import Talk
 
 WORDS = st.sampled_from(
@@ -71,13 +72,13 @@ def play(talk: Talk, action: Action) -> None:
         case "wait":
             talk.wait(value)
         case "warmed":
-            talk.machine.warmed("anna")
+            talk.context.warmed("anna")
         case "fail":
-            talk.machine.failed(None, "overloaded", "no slot", talk.now)
+            talk.context.failed(None, EngineFault("overloaded", "no slot"), talk.now)
         case "drain":
-            talk.machine.drain()
+            talk.dialect.drain(talk.now)
         case "give up":
-            talk.machine.give_up(Internal("broken"), 1011, talk.now)
+            talk.dialect.give_up(Internal("broken"), 1011, talk.now)
     talk.pump()
 
 
@@ -91,13 +92,13 @@ def finish_off(talk: Talk) -> None:
 def test_whatever_comes_in_nothing_is_raised_and_after_the_end_nothing_comes_out(actions: list[Action]) -> None:
     talk = Talk()
     for action in actions:
-        was_shut, said, done = bool(talk.of(events.Shut)), len(talk.replies), len(talk.events)
+        was_shut, said, done = bool(talk.of(Shut)), len(talk.replies), len(talk.events)
         play(talk, action)
         if was_shut:
             assert (len(talk.replies), len(talk.events)) == (said, done)
     finish_off(talk)
-    assert len(talk.of(events.Shut)) == 1
-    assert isinstance(talk.events[-1], events.Shut)
+    assert len(talk.of(Shut)) == 1
+    assert isinstance(talk.events[-1], Shut)
 
 
 @given(ANYTHING)
@@ -108,7 +109,7 @@ def test_every_start_has_exactly_one_answer(actions: list[Action]) -> None:
     seen = 0
     for action in [*actions, ("run", None), ("give up", None)]:
         is_start = action[0] == "frame" and _is_start(action[1])
-        if is_start and not is_open and not talk.of(events.Shut):
+        if is_start and not is_open and not talk.of(Shut):
             starts, is_open = starts + 1, True
         play(talk, action)
         for reply in talk.replies[seen:]:

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from realtime.protocol import replies
-from realtime.protocol.wire import encode
+from realtime.protocol.fish import replies
+from realtime.protocol.fish.wire import encode
 
 __all__ = ["FROM_CLIENT", "FROM_SERVER", "PATH", "document"]
 

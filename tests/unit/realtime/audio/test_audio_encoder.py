@@ -10,7 +10,7 @@ import pytest
 from realtime.audio.encoder import make_encoder
 from realtime.audio.opus import OpusUnavailable
 from realtime.protocol.events import OutputSpec
-from realtime.protocol.request import PCM_RATES_HZ
+from realtime.protocol.fish.request import PCM_RATES_HZ
 from tests.audio_streams import RATE_HZ, encoder_of, heard, pitch_hz, run, tone
 
 FORMS = ["opus", "opus_packets", "pcm", "wav"]

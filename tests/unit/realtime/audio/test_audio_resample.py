@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from realtime.audio.resample import Resampler
-from realtime.protocol.request import PCM_RATES_HZ
+from realtime.protocol.fish.request import PCM_RATES_HZ
 from tests.audio_streams import tone
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from realtime.errors import BadRequest
 from realtime.protocol.events import OutputSpec, Reference
-from realtime.protocol.request import parse_request
+from realtime.protocol.fish.request import parse_request
 from tests.session_talk import Talk
 
 

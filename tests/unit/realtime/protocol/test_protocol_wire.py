@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from realtime.errors import Malformed, TextFrame, TooBig
-from realtime.protocol import messages
-from realtime.protocol.replies import Audio, Finish
-from realtime.protocol.wire import decode, encode
+from realtime.protocol.fish import messages
+from realtime.protocol.fish.replies import Audio, Finish
+from realtime.protocol.fish.wire import decode, encode
 
 LIMIT = 1 << 20
 

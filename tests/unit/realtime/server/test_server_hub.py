@@ -16,6 +16,7 @@ from realtime.config import ServerConfig
 from realtime.protocol.events import Reference
 from realtime.scheduler import job
 from realtime.server.hub import GRACE_S, HUNG_S, Hub
+from realtime.server.routes.fish import live_dialect
 
 
 class Wire:
@@ -51,6 +52,11 @@ class Wire:
                     return said  # type: ignore[no-any-return]
 
 
+async def serve(hub: Hub, wire: Wire) -> None:
+    dialect = live_dialect(hub, None)
+    await hub.serve(wire.socket, dialect.request_id, dialect)
+
+
 @pytest.fixture
 def failures() -> list[str]:
     return []
@@ -72,7 +78,7 @@ async def test_a_hub_is_ready_once_it_has_an_engine(hub: Hub) -> None:
 
 async def test_an_engine_that_does_not_come_round_is_given_up_once(hub: Hub, failures: list[str]) -> None:
     wire = Wire()
-    serving = asyncio.create_task(hub.serve(wire.socket))
+    serving = asyncio.create_task(serve(hub, wire))
     await wire.hear("ready")
     hub.tick(time.monotonic())
     assert failures == []
@@ -88,7 +94,7 @@ async def test_an_engine_that_does_not_come_round_is_given_up_once(hub: Hub, fai
 
 async def test_a_fault_of_ours_ends_one_session_and_is_logged(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
     unlucky, lucky = Wire(), Wire()
-    serving = [asyncio.create_task(hub.serve(wire.socket)) for wire in (unlucky, lucky)]
+    serving = [asyncio.create_task(serve(hub, wire)) for wire in (unlucky, lucky)]
     for wire in (unlucky, lucky):
         wire.say("start", request={"format": "pcm"})
         wire.say("ping")
@@ -106,7 +112,7 @@ async def test_a_fault_of_ours_ends_one_session_and_is_logged(hub: Hub, caplog: 
 
 async def test_a_clip_is_encoded_once(hub: Hub) -> None:
     wire = Wire()
-    serving = asyncio.create_task(hub.serve(wire.socket))
+    serving = asyncio.create_task(serve(hub, wire))
     clip = {"references": [{"audio": b"sound of a voice", "text": "words"}], "format": "pcm"}
     voices = []
     for _ in range(2):
@@ -129,7 +135,7 @@ async def test_sessions_that_bring_the_same_clip_at_once_have_it_encoded_once(hu
 
 async def test_one_client_that_floods_does_not_keep_another_waiting(hub: Hub) -> None:
     flood, other = Wire(), Wire()
-    serving = [asyncio.create_task(hub.serve(wire.socket)) for wire in (flood, other)]
+    serving = [asyncio.create_task(serve(hub, wire)) for wire in (flood, other)]
     for wire in (flood, other):
         await wire.hear("ready")
     for _ in range(1_000):

@@ -1,4 +1,4 @@
-"""The session machine, by example. What holds for every input is in tests/property/test_session_laws.py."""
+"""The live dialect on its context, by example. What holds for every input is in tests/property/test_session_laws.py."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from realtime.audio.chunk import AudioChunk
-from realtime.errors import Draining, Internal
+from realtime.errors import Draining, EngineFault, Internal
 from realtime.protocol import events
+from realtime.protocol.dialect import Shut
 from realtime.protocol.utterance import MAX_OPEN_FLUSHES, MAX_SPOKEN_CHARS, UNITS_AHEAD
 from tests.session_talk import TTFA_PARTS, Talk
 
@@ -28,7 +29,7 @@ def names(talk: Talk) -> list[str]:
 def test_the_voice_is_asked_for_at_connect_and_ready_is_said_when_it_is_warm(talk: Talk) -> None:
     assert talk.events == [events.UseVoice("anna", None)]
     assert talk.replies == []
-    talk.machine.warmed("anna")
+    talk.context.warmed("anna")
     talk.pump()
     assert talk.replies == [
         {
@@ -125,7 +126,7 @@ def test_a_seed_is_drawn_if_none_is_given_and_told_on_request(talk: Talk) -> Non
 def test_a_unit_that_was_cut_is_reported(talk: Talk) -> None:
     talk.start(text="This never stops. ")
     talk.send("flush")
-    talk.machine.unit_done(1, 0, is_cut=True)
+    talk.context.unit_done(1, 0, is_cut=True)
     talk.pump()
     assert talk.replies[0]["code"] == "unit_too_long"
     assert "This never stops." in talk.replies[0]["message"]
@@ -435,7 +436,7 @@ def test_what_was_sent_before_the_client_knew_of_a_failure_is_let_pass(talk: Tal
     talk.send("flush")
     talk.send("stop")
     assert names(talk) == ["finish"]
-    assert not talk.of(events.Shut)
+    assert not talk.of(Shut)
     talk.start(text="Again.")
     talk.send("stop")
     talk.run()
@@ -455,8 +456,8 @@ def test_a_failure_of_the_engine_ends_the_stream_once(talk: Talk) -> None:
     talk.start(text="Alpha beta gamma.")
     talk.send("flush")
     talk.make()
-    talk.machine.failed(1, "overloaded", "no slot became free within 10 s", talk.now)
-    talk.machine.failed(1, "overloaded", "no slot became free within 10 s", talk.now)
+    talk.context.failed(1, EngineFault("overloaded", "no slot became free within 10 s"), talk.now)
+    talk.context.failed(1, EngineFault("overloaded", "no slot became free within 10 s"), talk.now)
     talk.pump()
     talk.run()
     assert names(talk) == ["finish"]
@@ -466,7 +467,7 @@ def test_a_failure_of_the_engine_ends_the_stream_once(talk: Talk) -> None:
 def test_a_failure_of_an_earlier_utterance_is_of_no_interest(talk: Talk) -> None:
     talk.start(text="Alpha beta gamma.")
     talk.send("cancel")
-    talk.machine.failed(1, "internal", "late", talk.now)
+    talk.context.failed(1, EngineFault("internal", "late"), talk.now)
     talk.pump()
     assert names(talk) == ["cancelled"]
 
@@ -497,7 +498,7 @@ def test_a_broken_protocol_is_named_and_the_socket_closed(
     assert talk.replies[0]["code"] == code
     assert talk.replies[0]["request_id"] == "r1"
     shut = talk.events[-1]
-    assert isinstance(shut, events.Shut)
+    assert isinstance(shut, Shut)
     assert shut.code == close_code
     assert len(talk.of(events.Finished)) == len(talk.of(events.Begin))
 
@@ -517,9 +518,9 @@ def test_after_its_end_a_session_is_deaf_and_dumb(talk: Talk) -> None:
     talk.run()
     talk.start()
     talk.send("ping")
-    talk.machine.warmed("anna")
-    talk.machine.drain()
-    talk.machine.give_up(Internal("late"), 1011, talk.now)
+    talk.context.warmed("anna")
+    talk.dialect.drain(talk.now)
+    talk.dialect.give_up(Internal("late"), 1011, talk.now)
     talk.wait(10_000)
     assert (len(talk.replies), len(talk.events)) == (said, done)
 
@@ -538,16 +539,16 @@ def one_turn(talk: Talk, *extra: str) -> None:
 def test_a_script_is_closed_three_seconds_after_its_finish(talk: Talk) -> None:
     one_turn(talk)
     talk.wait(2.9)
-    assert not talk.of(events.Shut)
+    assert not talk.of(Shut)
     talk.wait(0.2)
-    assert talk.of(events.Shut) == [events.Shut(1000, "done")]
+    assert talk.of(Shut) == [Shut(1000, "done")]
 
 
 @pytest.mark.parametrize("sign", ["flush", "cancel", "ping"])
 def test_an_agent_is_kept(talk: Talk, sign: str) -> None:
     one_turn(talk, sign)
     talk.wait(599)
-    assert not talk.of(events.Shut)
+    assert not talk.of(Shut)
 
 
 def test_a_second_start_is_the_sign_of_an_agent(talk: Talk) -> None:
@@ -555,57 +556,57 @@ def test_a_second_start_is_the_sign_of_an_agent(talk: Talk) -> None:
     talk.wait(2)
     one_turn(talk)
     talk.wait(599)
-    assert not talk.of(events.Shut)
+    assert not talk.of(Shut)
 
 
 def test_an_idle_socket_is_closed_at_the_limit_but_an_open_stream_is_not_idle(talk: Talk) -> None:
     talk.start()
     talk.wait(4_000)
-    assert not talk.of(events.Shut)
+    assert not talk.of(Shut)
     talk.send("flush")
     talk.send("stop")
     talk.run()
     talk.wait(599)
-    assert not talk.of(events.Shut)
+    assert not talk.of(Shut)
     talk.wait(2)
-    assert talk.of(events.Shut) == [events.Shut(1000, "idle for 600 s")]
+    assert talk.of(Shut) == [Shut(1000, "idle for 600 s")]
 
 
 def test_a_socket_that_never_starts_is_idle_too(talk: Talk) -> None:
     talk.wait(601)
-    assert talk.of(events.Shut) == [events.Shut(1000, "idle for 600 s")]
+    assert talk.of(Shut) == [Shut(1000, "idle for 600 s")]
 
 
 def test_draining_closes_an_idle_session_and_lets_a_stream_finish(talk: Talk) -> None:
     idle = Talk()
-    idle.machine.drain()
+    idle.dialect.drain(idle.now)
     idle.pump()
-    assert idle.events[-1] == events.Shut(1012, "the server is shutting down")
+    assert idle.events[-1] == Shut(1012, "the server is shutting down")
 
     talk.start(text="Alpha beta gamma. ")
-    talk.machine.drain()
+    talk.dialect.drain(talk.now)
     talk.pump()
-    assert not talk.of(events.Shut)
+    assert not talk.of(Shut)
     talk.send("stop")
     talk.run()
     assert talk.replies[-1]["reason"] == "stop"
-    assert talk.events[-1] == events.Shut(1012, "the server is shutting down")
+    assert talk.events[-1] == Shut(1012, "the server is shutting down")
 
 
 def test_a_stream_that_the_server_cannot_wait_for_is_told(talk: Talk) -> None:
     talk.start(text="Alpha beta gamma. ")
-    talk.machine.drain()
-    talk.machine.give_up(Draining("no more time"), 1012, talk.now)
+    talk.dialect.drain(talk.now)
+    talk.dialect.give_up(Draining("no more time"), 1012, talk.now)
     talk.pump()
     assert (talk.replies[-1]["event"], talk.replies[-1]["code"]) == ("finish", "draining")
-    assert [shut.code for shut in talk.of(events.Shut)] == [1012]
+    assert [shut.code for shut in talk.of(Shut)] == [1012]
 
 
 def test_an_idle_session_hears_of_the_servers_fault(talk: Talk) -> None:
-    talk.machine.give_up(Internal("the engine failed"), 1011, talk.now)
+    talk.dialect.give_up(Internal("the engine failed"), 1011, talk.now)
     talk.pump()
     assert talk.replies == [{"event": "error", "error": "the engine failed", "code": "internal", "request_id": "r1"}]
-    assert talk.events[-1] == events.Shut(1011, "the engine failed")
+    assert talk.events[-1] == Shut(1011, "the engine failed")
 
 
 @pytest.mark.parametrize("id_", ["a", 7, 1.5, None])

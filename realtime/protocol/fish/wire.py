@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from realtime.errors import Malformed, TextFrame, TooBig
-from realtime.protocol.messages import Cancel, ClientMessage, Flush, Ping, Start, Stop, Text
-from realtime.protocol.replies import Reply
+from realtime.protocol.fish.messages import Cancel, ClientMessage, Flush, Ping, Start, Stop, Text
+from realtime.protocol.fish.replies import Reply
 
 __all__ = ["decode", "encode"]
 

@@ -37,7 +37,7 @@ class StartRequest(msgspec.Struct):
 
 class Start(msgspec.Struct):
     request: Any = None
-    """A map, read by `realtime.protocol.request`: a bad field there is the stream's fault, not the socket's."""
+    """A map, read by `realtime.protocol.fish.request`: a bad field there is the stream's fault, not the socket's."""
     debug: bool | None = None
 
 
