@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from realtime.audio.chunk import AudioChunk
+from realtime.audio.f32 import F32Encoder
+from realtime.audio.g711 import G711Encoder
 from realtime.audio.ogg import OggOpusEncoder
 from realtime.audio.opus import OPUS_RATES_HZ, OpusEncoder
 from realtime.audio.packetizer import OpusPacketsEncoder, Packetizer
@@ -54,6 +56,10 @@ def make_encoder(spec: OutputSpec, engine_rate_hz: int) -> AudioEncoder:
             return PcmEncoder(resampler, rate_hz)
         case "wav":
             return PcmEncoder(resampler, rate_hz, header=wav_header(rate_hz))
+        case "f32":
+            return F32Encoder(resampler, rate_hz)
+        case "mulaw" | "alaw":
+            return G711Encoder(resampler, rate_hz, spec.format)
         case "opus_packets":
             return OpusPacketsEncoder(Packetizer(resampler, OpusEncoder(rate_hz, spec.opus_bitrate)))
         case "opus":

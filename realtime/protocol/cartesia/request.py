@@ -1,0 +1,81 @@
+"""Bodies and messages -> what a context needs, checked."""
+
+from __future__ import annotations
+
+from realtime.errors import BadRequest
+from realtime.protocol.cartesia.messages import OutputFormat, SpeechBody
+from realtime.protocol.events import AudioFormat, OutputSpec
+from realtime.protocol.request import StreamRequest
+
+__all__ = ["DEFAULT_BUFFER_DELAY_MS", "buffer_delay_ms", "raw_output", "speech_request"]
+
+RAW_FORMATS: dict[str, AudioFormat] = {
+    "pcm_s16le": "pcm",
+    "pcm_f32le": "f32",
+    "pcm_mulaw": "mulaw",
+    "pcm_alaw": "alaw",
+}
+RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+DEFAULT_BUFFER_DELAY_MS, MAX_BUFFER_DELAY_MS = 3_000.0, 5_000.0
+
+
+def speech_request(body: SpeechBody, output: OutputSpec) -> StreamRequest:
+    """The stream that `body` asks for, without its text. Raises BadRequest naming the field."""
+    _check_sound(body)
+    return StreamRequest(reference_id=_voice(body), output=output)
+
+
+def raw_output(form: OutputFormat | None) -> OutputSpec:
+    """Bare samples; all that the socket and SSE offer. Raises BadRequest."""
+    form = form or OutputFormat()
+    if form.container not in (None, "raw"):
+        raise BadRequest(f"output_format.container is {form.container[:80]!r}; only raw is offered here")
+    encoding, rate_hz = form.encoding or "pcm_s16le", form.sample_rate
+    if encoding not in RAW_FORMATS:
+        raise BadRequest(f"output_format.encoding is {encoding[:80]!r}; choose one of {', '.join(RAW_FORMATS)}")
+    return OutputSpec(RAW_FORMATS[encoding], checked_rate_hz(rate_hz))
+
+
+def checked_rate_hz(rate_hz: int | None) -> int | None:
+    """None: the voice's own. Raises BadRequest."""
+    if rate_hz is not None and rate_hz not in RATES_HZ:
+        raise BadRequest(f"output_format.sample_rate is {rate_hz}; choose one of {', '.join(map(str, RATES_HZ))}")
+    return rate_hz
+
+
+def buffer_delay_ms(value: float | None) -> float:
+    """Raises BadRequest."""
+    if value is None:
+        return DEFAULT_BUFFER_DELAY_MS
+    if not 0 <= value <= MAX_BUFFER_DELAY_MS:
+        raise BadRequest(f"max_buffer_delay_ms is {value:g}; it must lie between 0 and {MAX_BUFFER_DELAY_MS:g}")
+    return value
+
+
+def _voice(body: SpeechBody) -> str | None:
+    """The voice's id; one that does not exist is spoken by the default voice. Raises BadRequest."""
+    if body.voice is None or isinstance(body.voice, str):
+        return body.voice or None
+    if body.voice.mode != "id":
+        raise BadRequest(f"voice.mode is {body.voice.mode[:80]!r}; only id is supported")
+    return body.voice.id or None
+
+
+def _check_sound(body: SpeechBody) -> None:
+    """Refuse what would change the sound and is not done."""
+    config = body.generation_config
+    asked: list[tuple[str, object, tuple[object, ...]]] = [
+        ("speed", body.speed, (None, "normal", 0)),
+        ("duration", body.duration, (None,)),
+        ("pronunciation_dict_id", body.pronunciation_dict_id, (None, "")),
+        ("add_phoneme_timestamps", body.add_phoneme_timestamps, (None, False)),
+    ]
+    if config is not None:
+        asked += [
+            ("generation_config.speed", config.speed, (None, 1.0)),
+            ("generation_config.volume", config.volume, (None, 1.0)),
+            ("generation_config.emotion", config.emotion, (None, "", "neutral")),
+        ]
+    for name, value, allowed in asked:
+        if value not in allowed:
+            raise BadRequest(f"{name} is {str(value)[:80]!r}; it is not supported, leave it out")
