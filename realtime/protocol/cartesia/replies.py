@@ -8,7 +8,7 @@ from typing import Any
 
 from realtime.protocol.replies import Audio, WordTiming
 
-__all__ = ["chunk_message", "done_message", "error_message", "flush_done_message", "timestamps_message"]
+__all__ = ["chunk_message", "done_message", "error_message", "flush_done_message", "timestamps_message", "voice_entry"]
 
 STATUS = {
     "bad_request": 400,
@@ -64,4 +64,20 @@ def error_message(code: str, message: str, request_id: str) -> dict[str, Any]:
         "error_code": ERROR_NAMES.get(code, code),
         "status_code": STATUS.get(code, 500),
         "request_id": request_id,
+    }
+
+
+def voice_entry(name: str, description: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "name": name,
+        "description": description,
+        "tagline": "",
+        "language": "en",
+        "locales": [],
+        "access": "public",
+        "visibility": "all",
+        "is_owner": False,
+        "is_public": True,
+        "created_at": "1970-01-01T00:00:00Z",
     }

@@ -7,7 +7,7 @@ from realtime.protocol.cartesia.messages import OutputFormat, SpeechBody
 from realtime.protocol.events import AudioFormat, OutputSpec
 from realtime.protocol.request import StreamRequest
 
-__all__ = ["DEFAULT_BUFFER_DELAY_MS", "buffer_delay_ms", "raw_output", "speech_request"]
+__all__ = ["body_output", "buffer_delay_ms", "raw_output", "speech_request"]
 
 RAW_FORMATS: dict[str, AudioFormat] = {
     "pcm_s16le": "pcm",
@@ -19,10 +19,21 @@ RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 DEFAULT_BUFFER_DELAY_MS, MAX_BUFFER_DELAY_MS = 3_000.0, 5_000.0
 
 
-def speech_request(body: SpeechBody, output: OutputSpec) -> StreamRequest:
-    """The stream that `body` asks for, without its text. Raises BadRequest naming the field."""
+def speech_request(body: SpeechBody, output: OutputSpec, text: str = "") -> StreamRequest:
+    """The stream that `body` asks for. Raises BadRequest naming the field."""
     _check_sound(body)
-    return StreamRequest(reference_id=_voice(body), output=output)
+    return StreamRequest(text, reference_id=_voice(body), output=output)
+
+
+def body_output(form: OutputFormat | None) -> OutputSpec:
+    """Of `/tts/bytes`. Raises BadRequest."""
+    if form is None or form.container in (None, "raw"):
+        return raw_output(form)
+    if form.container != "wav":
+        raise BadRequest(f"output_format.container is {form.container[:80]!r}; choose raw or wav")
+    if form.encoding not in (None, "pcm_s16le"):
+        raise BadRequest(f"output_format.encoding is {form.encoding[:80]!r}; wav is offered as pcm_s16le")
+    return OutputSpec("wav", checked_rate_hz(form.sample_rate))
 
 
 def raw_output(form: OutputFormat | None) -> OutputSpec:
