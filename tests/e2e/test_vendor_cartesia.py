@@ -108,3 +108,13 @@ async def test_speech_over_http(server: Server) -> None:
     assert (bad.status_code, bad.json()["status_code"]) == (400, 400)
     assert {voice["id"] for voice in voices.json()["data"]} >= {"low", "high"}
     assert nobody.status_code == 404
+
+
+async def test_paging_through_the_voices_comes_to_an_end(server: Server) -> None:
+    async with http(server) as client:
+        names = [voice["id"] for voice in (await client.get("/voices", headers=KEY)).json()["data"]]
+        for name, rest in ((names[0], names[1:]), (names[-1], []), ("nobody", [])):
+            page = (await client.get("/voices", params={"starting_after": name}, headers=KEY)).json()
+            assert [voice["id"] for voice in page["data"]] == rest
+        page = (await client.get("/voices", params={"ending_before": names[-1]}, headers=KEY)).json()
+        assert [voice["id"] for voice in page["data"]] == names[:-1]

@@ -25,11 +25,10 @@ from realtime.protocol.cartesia.request import body_output, raw_output, speech_r
 from realtime.protocol.cartesia.socket import CartesiaSocket
 from realtime.protocol.contexts import SocketLimits
 from realtime.protocol.replies import Audio, Finish, Reply
-from realtime.protocol.request import StreamRequest
 from realtime.server.body import read_json
 from realtime.server.hub import Hub
 from realtime.server.refusal import retry_headers, status_of
-from realtime.server.spoken import MEDIA_TYPES, Spoken
+from realtime.server.spoken import MEDIA_TYPES, Pieces, Spoken, sound_of
 
 __all__ = ["routes"]
 
@@ -86,38 +85,33 @@ class _Speech:
             asked = speech_request(body, (raw_output if is_sse else body_output)(body.output_format), body.transcript)
         except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
             return refused(refusal)
+        media_type = "text/event-stream" if is_sse else MEDIA_TYPES[asked.output.format]
+        pieces = _events(request_id, has_timestamps=bool(body.add_timestamps)) if is_sse else sound_of
         headers = {"Cartesia-Request-ID": request_id}
-        if not is_sse:
-            return Spoken(hub, asked, refused, media_type=MEDIA_TYPES[asked.output.format], headers=headers)
-        return _sse(hub, asked, refused, headers, body, request_id)
+        return Spoken(hub, asked, refused, media_type=media_type, headers=headers, pieces=pieces)
 
 
-def _sse(
-    hub: Hub,
-    asked: StreamRequest,
-    refused: Callable[[Refusal], Response],
-    headers: dict[str, str],
-    body: SpeechBody,
-    name: str,
-) -> Spoken:
+def _events(context_id: str, *, has_timestamps: bool) -> Pieces:
+    """Server-sent events; a failure behind the first of them is one more."""
+
     async def pieces(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
         has_begun = False
         try:
             async for reply in replies:
                 match reply:
                     case Audio():
-                        yield _event(chunk_message(reply), name)
+                        yield _event(chunk_message(reply), context_id)
                         has_begun = True
-                        if body.add_timestamps and reply.timings:
-                            yield _event(timestamps_message(reply.timings), name)
+                        if has_timestamps and reply.timings:
+                            yield _event(timestamps_message(reply.timings), context_id)
                     case Finish():
-                        yield _event(done_message(), name)
+                        yield _event(done_message(), context_id)
         except StreamFault as fault:
             if not has_begun:
                 raise
-            yield _event(error_message(fault.code, str(fault), name), name)
+            yield _event(error_message(fault.code, str(fault), context_id), context_id)
 
-    return Spoken(hub, asked, refused, media_type="text/event-stream", headers=headers, pieces=pieces)
+    return pieces
 
 
 def _event(message: dict[str, Any], context_id: str) -> bytes:
@@ -130,10 +124,14 @@ class _Voices:
         self._hub = hub
 
     async def all(self, request: Request) -> Response:
-        def page() -> dict[str, object]:
-            return {"data": [self._entry(name) for name in self._hub.voices], "has_more": False, "next_page": None}
-
-        return self._answer(request, page)
+        """Clients ask for page after page until one is empty, whatever `has_more` says."""
+        query, names = request.query_params, list(self._hub.voices)
+        for cursor, is_after in (("starting_after", True), ("ending_before", False)):
+            if (name := query.get(cursor)) is not None:
+                at = names.index(name) if name in names else len(names) if is_after else 0
+                names = names[at + 1 :] if is_after else names[:at]
+        page = {"data": [self._entry(name) for name in names], "has_more": False, "next_page": None}
+        return self._answer(request, lambda: page)
 
     async def one(self, request: Request) -> Response:
         name = request.path_params["voice"]
