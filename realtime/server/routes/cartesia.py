@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -124,14 +124,16 @@ class _Voices:
         self._hub = hub
 
     async def all(self, request: Request) -> Response:
+        return self._answer(request, lambda: self._page(request.query_params))
+
+    def _page(self, query: Mapping[str, str]) -> dict[str, object]:
         """Clients ask for page after page until one is empty, whatever `has_more` says."""
-        query, names = request.query_params, list(self._hub.voices)
-        for cursor, is_after in (("starting_after", True), ("ending_before", False)):
-            if (name := query.get(cursor)) is not None:
-                at = names.index(name) if name in names else len(names) if is_after else 0
-                names = names[at + 1 :] if is_after else names[:at]
-        page = {"data": [self._entry(name) for name in names], "has_more": False, "next_page": None}
-        return self._answer(request, lambda: page)
+        names = list(self._hub.voices)
+        if (name := query.get("starting_after")) is not None:
+            names = names[names.index(name) + 1 :] if name in names else []
+        if (name := query.get("ending_before")) is not None:
+            names = names[: names.index(name)] if name in names else []
+        return {"data": [self._entry(name) for name in names], "has_more": False, "next_page": None}
 
     async def one(self, request: Request) -> Response:
         name = request.path_params["voice"]
