@@ -32,6 +32,9 @@ MEDIA_TYPES: dict[AudioFormat, str] = {
     "f32": "audio/pcm",
     "mulaw": "audio/basic",
     "alaw": "audio/x-alaw-basic",
+    "mp3": "audio/mpeg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
 }
 
 Pieces = Callable[[AsyncIterator[Reply]], AsyncGenerator[bytes, None]]

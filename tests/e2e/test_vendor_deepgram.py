@@ -72,7 +72,7 @@ async def test_refusals_have_the_vendors_shape(server: Server) -> None:
 
 async def test_speech_over_http(server: Server) -> None:
     async with http(server) as client:
-        wav = await client.post("/v1/speak?model=high", json={"text": "Some words."}, headers=KEY)
+        wav = await client.post("/v1/speak?model=high&encoding=linear16", json={"text": "Some words."}, headers=KEY)
         raw = await client.post(
             "/v1/speak?encoding=mulaw", content="Bare text.", headers=KEY | {"content-type": "text/plain"}
         )

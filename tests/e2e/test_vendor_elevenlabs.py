@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import soundfile
 
 from tests.e2e.live import Server, running, tone_hz
 from tests.e2e.vendors import http, peer, refused_handshake
@@ -95,6 +97,20 @@ async def test_speech_over_http_in_every_shape(server: Server) -> None:
     assert len(base64.b64decode(timed.json()["audio_base64"])) == len(whole)
     parts = [json.loads(line) for line in lines.text.splitlines()]
     assert len(b"".join(base64.b64decode(part["audio_base64"]) for part in parts)) == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("form", "rate_hz"), [("mp3_22050_32", 22_050), ("mp3_44100_128", 44_100), ("wav_16000", 16_000)]
+)
+async def test_files_are_files(server: Server, form: str, rate_hz: int) -> None:
+    asked = {"text": "Some words.", "voice_settings": {"speed": 0.8}}
+    async with http(server) as client:
+        answer = await client.post(
+            "/v1/text-to-speech/low/stream", params={"output_format": form}, json=asked, headers=KEY
+        )
+    samples, heard_hz = soundfile.read(io.BytesIO(answer.content), dtype="int16")
+    assert heard_hz == rate_hz
+    assert tone_hz(samples, rate_hz) == pytest.approx(300, abs=6)
 
 
 @pytest.mark.parametrize(

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from realtime.errors import BadRequest
 from realtime.protocol.elevenlabs.messages import ClientMessage, SpeechBody, VoiceSettings
 from realtime.protocol.events import OutputSpec
-from realtime.protocol.request import StreamRequest
+from realtime.protocol.request import StreamRequest, checked_number
 
 __all__ = ["SocketSettings", "output_of", "request_of", "socket_settings", "speech_request"]
 
 PCM_RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 OPUS_KBITS = (32, 64, 96, 128, 192)
 
+MP3_FORMS = ((22_050, 32), (24_000, 48), (44_100, 32), (44_100, 64), (44_100, 96), (44_100, 128), (44_100, 192))
+
 FORMATS: dict[str, OutputSpec] = {
+    **{f"mp3_{hz}_{kbit}": OutputSpec("mp3", hz, mp3_bitrate=kbit * 1000) for hz, kbit in MP3_FORMS},
     **{f"pcm_{rate_hz}": OutputSpec("pcm", rate_hz) for rate_hz in PCM_RATES_HZ},
     **{f"wav_{rate_hz}": OutputSpec("wav", rate_hz) for rate_hz in PCM_RATES_HZ},
     **{f"opus_48000_{kbit}": OutputSpec("opus", None, kbit * 1000) for kbit in OPUS_KBITS},
     "ulaw_8000": OutputSpec("mulaw", 8_000),
     "alaw_8000": OutputSpec("alaw", 8_000),
 }
-DEFAULT_FORMAT = "pcm_24000"
+DEFAULT_FORMAT = "mp3_44100_128"
+SPEEDS = (0.7, 1.2)
 DEFAULT_INACTIVITY_S = 20.0
 MAX_INACTIVITY_S = 180.0
 MAX_SEED = 4_294_967_295
@@ -59,8 +63,9 @@ def socket_settings(voice: str, query: Mapping[str, str]) -> SocketSettings:
 
 def request_of(settings: SocketSettings, message: ClientMessage) -> StreamRequest:
     """The stream that a context's first message opens; its text is fed apart. Raises BadRequest."""
-    _check_sound(message.voice_settings, message.pronunciation_dictionary_locators)
-    return StreamRequest(reference_id=settings.voice, output=settings.output, normalize=settings.normalize)
+    _refuse_dictionaries(message.pronunciation_dictionary_locators)
+    output = _at_speed(settings.output, message.voice_settings)
+    return StreamRequest(reference_id=settings.voice, output=output, normalize=settings.normalize)
 
 
 def speech_request(voice: str, body: SpeechBody, query: Mapping[str, str]) -> StreamRequest:
@@ -69,11 +74,11 @@ def speech_request(voice: str, body: SpeechBody, query: Mapping[str, str]) -> St
         raise BadRequest("text is empty")
     if body.seed is not None and not 0 <= body.seed <= MAX_SEED:
         raise BadRequest(f"seed is {body.seed}; it must lie between 0 and {MAX_SEED}")
-    _check_sound(body.voice_settings, body.pronunciation_dictionary_locators)
+    _refuse_dictionaries(body.pronunciation_dictionary_locators)
     return StreamRequest(
         body.text,
         reference_id=voice,
-        output=output_of(query.get("output_format") or body.output_format),
+        output=_at_speed(output_of(query.get("output_format") or body.output_format), body.voice_settings),
         normalize=_normalizes(body.apply_text_normalization),
         seed=body.seed,
     )
@@ -87,10 +92,13 @@ def output_of(name: str | None) -> OutputSpec:
     return FORMATS[name]
 
 
-def _check_sound(settings: VoiceSettings | None, dictionaries: list[object] | None) -> None:
-    """Refuse what would change the sound and is not done."""
-    if settings is not None and settings.speed not in (None, 1.0):
-        raise BadRequest(f"voice_settings.speed is {settings.speed}; only 1.0 is supported")
+def _at_speed(output: OutputSpec, settings: VoiceSettings | None) -> OutputSpec:
+    """Raises BadRequest."""
+    speed = None if settings is None else settings.speed
+    return replace(output, speed=checked_number("voice_settings.speed", speed, 1.0, *SPEEDS))
+
+
+def _refuse_dictionaries(dictionaries: list[object] | None) -> None:
     if dictionaries:
         raise BadRequest("pronunciation_dictionary_locators are not supported")
 

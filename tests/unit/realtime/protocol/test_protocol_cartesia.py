@@ -137,8 +137,8 @@ def test_a_context_nobody_continues_is_ended() -> None:
         ({"output_format": RAW | {"encoding": "pcm_u8"}}, "encoding"),
         ({"output_format": RAW | {"sample_rate": 11_025}}, "sample_rate"),
         ({"voice": {"mode": "embedding"}}, "voice.mode"),
-        ({"generation_config": {"speed": 1.3}}, "speed"),
-        ({"generation_config": {"volume": 0.5}}, "volume"),
+        ({"generation_config": {"speed": 1.6}}, "speed"),
+        ({"generation_config": {"volume": 0.4}}, "volume"),
         ({"generation_config": {"emotion": "angry"}}, "emotion"),
         ({"pronunciation_dict_id": "d"}, "pronunciation_dict_id"),
         ({"add_phoneme_timestamps": True}, "add_phoneme_timestamps"),
@@ -154,6 +154,14 @@ def test_what_cannot_be_done_is_refused_by_name_and_the_socket_lives(fields: dic
     assert (error["type"], error["context_id"], error["status_code"], error["done"]) == ("error", "a", 400, True)
     assert named in error["message"]
     assert kinds(talk, "b") == ["chunk", "chunk", "done"]
+
+
+def test_speed_and_volume_reach_the_sound() -> None:
+    talk = socket()
+    talk.send(asks("a", SENTENCE, generation_config={"speed": 1.5, "volume": 2.0}))
+    (begin,) = [event for _, event in talk.asked if isinstance(event, events.Begin)]
+    assert begin.output.speed == 1.5
+    assert begin.output.volume_db == pytest.approx(6.02, abs=0.01)
 
 
 def test_the_defaults_that_clients_write_out_are_taken() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from realtime.errors import BadRequest, Internal
-from realtime.protocol.deepgram.request import socket_request
+from realtime.protocol.deepgram.messages import SpeechBody
+from realtime.protocol.deepgram.request import socket_request, speech_request
 from realtime.protocol.deepgram.socket import DeepgramSocket
 from tests.dialect_talk import LIMITS, DialectTalk, new_context
 
@@ -153,7 +154,7 @@ def test_a_silent_socket_is_closed_after_the_idle_limit_though_its_stream_is_ope
         ({}, "pcm", 24_000),
         ({"encoding": "mulaw"}, "mulaw", 8_000),
         ({"encoding": "alaw", "sample_rate": "16000"}, "alaw", 16_000),
-        ({"encoding": "linear16", "sample_rate": "48000", "container": "none", "speed": "1.0"}, "pcm", 48_000),
+        ({"encoding": "linear16", "sample_rate": "48000", "container": "none", "speed": "1.5"}, "pcm", 48_000),
     ],
 )
 def test_encodings_and_rates(query: dict[str, str], form: str, rate_hz: int) -> None:
@@ -163,8 +164,42 @@ def test_encodings_and_rates(query: dict[str, str], form: str, rate_hz: int) -> 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("encoding", "mp3"), ("sample_rate", "11025"), ("container", "wav"), ("speed", "1.5")],
+    [("encoding", "mp3"), ("sample_rate", "11025"), ("container", "wav"), ("speed", "1.6"), ("speed", "fast")],
 )
 def test_a_bad_parameter_is_named(name: str, value: str) -> None:
     with pytest.raises(BadRequest, match=name):
         socket_request({name: value})
+
+
+@pytest.mark.parametrize(
+    ("query", "form", "rate_hz"),
+    [
+        ({}, "mp3", 22_050),
+        ({"encoding": "linear16"}, "wav", 24_000),
+        ({"encoding": "linear16", "container": "none", "sample_rate": "8000"}, "pcm", 8_000),
+        ({"encoding": "mulaw"}, "mulaw", 8_000),
+        ({"encoding": "opus", "bit_rate": "64000"}, "opus", None),
+        ({"encoding": "flac", "sample_rate": "16000"}, "flac", 16_000),
+        ({"encoding": "aac"}, "aac", 24_000),
+    ],
+)
+def test_formats_over_http(query: dict[str, str], form: str, rate_hz: int | None) -> None:
+    output = speech_request(SpeechBody("Hi."), query).output
+    assert (output.format, output.sample_rate_hz) == (form, rate_hz)
+
+
+@pytest.mark.parametrize(
+    ("body", "query", "named"),
+    [
+        (SpeechBody(), {}, "text"),
+        (SpeechBody("Hi.", "http://example.com"), {}, "url"),
+        (SpeechBody("Hi."), {"encoding": "tape"}, "encoding"),
+        (SpeechBody("Hi."), {"encoding": "opus", "container": "wav"}, "container"),
+        (SpeechBody("Hi."), {"bit_rate": "9"}, "bit_rate"),
+        (SpeechBody("Hi."), {"bit_rate": "²"}, "bit_rate"),
+        (SpeechBody("Hi."), {"encoding": "flac", "bit_rate": "48000"}, "bit_rate"),
+    ],
+)
+def test_bad_requests_over_http_name_the_field(body: SpeechBody, query: dict[str, str], named: str) -> None:
+    with pytest.raises(BadRequest, match=named):
+        speech_request(body, query)

@@ -156,7 +156,7 @@ def test_the_end_of_the_socket_lets_every_context_finish() -> None:
 
 def test_what_would_change_the_sound_is_refused_for_its_context_alone() -> None:
     talk = multi()
-    talk.send({"text": " ", "context_id": "a", "voice_settings": {"speed": 1.2}})
+    talk.send({"text": " ", "context_id": "a", "voice_settings": {"speed": 1.3}})
     talk.send({"text": " ", "context_id": "b", "voice_settings": {"stability": 0.4, "speed": 1.0}})
     talk.send({"text": "Fine. ", "context_id": "b", "flush": True})
     talk.run()
@@ -273,7 +273,16 @@ def test_a_bad_parameter_is_named(name: str, value: str) -> None:
 def test_telephone_formats_are_offered() -> None:
     assert output_of("ulaw_8000").format == "mulaw"
     assert output_of("alaw_8000").sample_rate_hz == 8_000
+    assert output_of(None) == output_of("mp3_44100_128")
+    assert (output_of("mp3_22050_32").sample_rate_hz, output_of("mp3_22050_32").mp3_bitrate) == (22_050, 32_000)
     assert {"pcm_22050", "wav_22050", "opus_48000_192"} <= FORMATS.keys()
+
+
+def test_the_speed_reaches_the_sound() -> None:
+    talk = multi()
+    talk.send({"text": " ", "context_id": "a", "voice_settings": {"speed": 0.8}})
+    (begin,) = [event for _, event in talk.asked if isinstance(event, events.Begin)]
+    assert begin.output.speed == 0.8
 
 
 # ---- alignment -----------------------------------------------------------------------------------------
