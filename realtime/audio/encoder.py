@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from realtime.audio.blocks import BlockEncoder
 from realtime.audio.chunk import AudioChunk
+from realtime.audio.f32 import F32Encoder
+from realtime.audio.g711 import G711Encoder
 from realtime.audio.libav import AacCodec, FlacCodec, Mp3Codec
 from realtime.audio.ogg import OggOpusEncoder
 from realtime.audio.opus import OPUS_RATES_HZ, OpusEncoder
@@ -64,6 +66,10 @@ def _of_format(spec: OutputSpec, engine_rate_hz: int) -> AudioEncoder:
             return PcmEncoder(resampler, rate_hz)
         case "wav":
             return PcmEncoder(resampler, rate_hz, header=wav_header(rate_hz))
+        case "f32":
+            return F32Encoder(resampler, rate_hz)
+        case "mulaw" | "alaw":
+            return G711Encoder(resampler, rate_hz, spec.format)
         case "opus_packets":
             return OpusPacketsEncoder(Packetizer(resampler, OpusEncoder(rate_hz, spec.opus_bitrate)))
         case "opus":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-AudioFormat = Literal["opus", "opus_packets", "pcm", "wav", "mp3", "aac", "flac"]
+AudioFormat = Literal["opus", "opus_packets", "pcm", "wav", "f32", "mulaw", "alaw", "mp3", "aac", "flac"]
 
 
 @dataclass(frozen=True, slots=True)
