@@ -28,6 +28,8 @@ class ServerConfig:
     """`bundled`, `null` (tones, no model), or a checkpoint folder."""
     backend: str = "auto"
     """`auto` (native, or reference where there is no compiler), `native` or `reference`."""
+    voices_dir: str = "~/.local/share/kingfisher/voices"
+    """Uploaded voices, and the codes of clips that were encoded; made at the first upload."""
     slots: int = 8
     """Sessions that can hold prefilled state at once."""
     context_tokens: int = 0
