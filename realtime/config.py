@@ -48,6 +48,10 @@ class ServerConfig:
     max_message_bytes: int = 16 << 20
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """Accepted keys; none means no authentication."""
+    tls_cert: str = ""
+    """PEM file of the certificate and its chain; empty: no TLS."""
+    tls_key: str = ""
+    """PEM file of its key, without a password."""
     log_level: str = "info"
 
     def __post_init__(self) -> None:
@@ -63,6 +67,8 @@ class ServerConfig:
             raise SettingError(f"port must lie between 0 and 65535, not {self.port}")
         if self.backend not in ("auto", "native", "reference"):
             raise SettingError(f"backend is {self.backend!r}; choose auto, native or reference")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise SettingError("tls_cert and tls_key go together; one of them is missing")
         if self.log_level not in LOG_LEVELS:
             raise SettingError(f"log_level is {self.log_level!r}; choose one of {', '.join(LOG_LEVELS)}")
 
