@@ -64,28 +64,21 @@ class Spoken(Response):
         self._extra, self._type = headers, media_type
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer: Response
+        has_begun = False
         try:
-            async with speak(self._hub, replace(self._asked, max_lead_s=WHOLE_LEAD_S)) as replies:
-                async with aclosing(self._pieces(replies)) as body:
-                    first = await anext(body, b"")
-                    answer = StreamingResponse(_with(first, body), 200, self._extra, self._type)
-                    await answer(scope, receive, send)
-                return
+            asked = replace(self._asked, max_lead_s=WHOLE_LEAD_S)
+            async with speak(self._hub, asked) as replies, aclosing(self._pieces(replies)) as body:
+                first = await anext(body, b"")
+                has_begun = True
+                await StreamingResponse(_with(first, body), 200, self._extra, self._type)(scope, receive, send)
         except (StreamFault, TooManySessions) as refusal:
-            answer = self._refused(refusal)
-        await answer(scope, receive, send)
-
-
-class _Cut(Exception):
-    """The body ends here without its end."""
+            if has_begun:
+                log.info("a body was cut: %s", refusal)
+                return  # an answer that was not completed makes the server close the connection
+            await self._refused(refusal)(scope, receive, send)
 
 
 async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
-    try:
-        async for piece in rest:
-            yield piece
-    except StreamFault as fault:
-        log.info("a body was cut: %s", fault)
-        raise _Cut(str(fault)) from fault
+    async for piece in rest:
+        yield piece
