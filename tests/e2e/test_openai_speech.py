@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.live import Server, running
 from tests.e2e.test_fish_http import EXPECTED_S, TEXT, decoded
-from tests.e2e.vendors import http
+from tests.e2e.vendors import http, peer, refused_handshake
 
 KEY = {"Authorization": "Bearer key"}
 
@@ -135,3 +135,24 @@ async def test_a_failure_half_way_is_no_whole_answer(stream_format: str) -> None
                 await heard_to_its_end(client, heard, **body)
     assert heard
     assert (stream_format == "sse") == (b'"type":"error"' in b"".join(heard))
+
+
+async def test_the_realtime_socket_speaks_for_a_browsers_key(server: Server) -> None:
+    protocols = ["realtime", "openai-insecure-api-key.key"]
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": TEXT}]}
+    async with peer(server, "/v1/realtime?model=gpt-realtime", subprotocols=protocols) as client:
+        assert client.socket.subprotocol == "realtime"
+        await client.hear(type="session.created")
+        for _ in range(2):
+            await client.say({"type": "conversation.item.create", "item": item}, {"type": "response.create"})
+            done = await client.hear(type="response.done")
+            assert done["response"]["status"] == "completed"
+    sound = client.sound("delta", type="response.output_audio.delta")
+    assert len(sound) / 48_000 == pytest.approx(2 * EXPECTED_S, abs=0.3)
+
+
+async def test_the_realtime_socket_refuses_a_wrong_key_at_the_handshake(server: Server) -> None:
+    status, body = await refused_handshake(
+        server, "/v1/realtime", subprotocols=["realtime", "openai-insecure-api-key.x"]
+    )
+    assert (status, body["error"]["code"]) == (401, "bad_key")

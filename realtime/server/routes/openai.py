@@ -1,14 +1,19 @@
-"""OpenAI's routes: speech over HTTP, and the models."""
+"""OpenAI's routes: speech over HTTP, the Realtime socket for speech out, and the models."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from realtime.errors import ConnectionFault, HandshakeRefused, Refusal, StreamFault
+from realtime.protocol.contexts import SocketLimits
+from realtime.protocol.openai.realtime import RealtimeSocket
+from realtime.protocol.openai.session import Session
 from realtime.protocol.openai.speech import (
     MODELS,
     SpeechBody,
@@ -57,7 +62,26 @@ def routes(hub: Hub) -> list[BaseRoute]:
         """Clients ask for it to warm the connection."""
         return JSONResponse({"object": "api", "models": "/v1/models", "speech": "/v1/audio/speech"})
 
+    async def realtime(socket: WebSocket) -> None:
+        try:
+            hub.admit(socket)
+        except HandshakeRefused as refusal:
+            await socket.send_denial_response(_refused(refusal))
+            return
+        request_id, voice = hub.new_request_id(), hub.default_voice
+        dialect = RealtimeSocket(
+            hub.new_context,
+            Session(voice, voice),
+            lambda name: voice_for(name, hub.voices, list(hub.runtime.engine.voices)),
+            SocketLimits(hub.config.max_message_bytes, hub.config.idle_s),
+            session_id=request_id,
+            model=socket.query_params.get("model", MODELS[0]),
+            now=time.monotonic(),
+        )
+        await hub.serve(socket, request_id, dialect)
+
     return [
+        WebSocketRoute("/v1/realtime", realtime),
         Route("/v1/audio/speech", speech, methods=["POST"]),
         Route("/v1/models", models),
         Route("/v1/models/{model}", model),
