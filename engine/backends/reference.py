@@ -101,6 +101,9 @@ class ReferenceBackend:
         pcm = [self._vocode(row) for row in vocode]
         return BackendResult(ended, pcm, bad_rows, decoded - began, time.perf_counter() - decoded)
 
+    def is_done(self, ticket: BackendResult) -> bool:
+        return True
+
     def collect(self, ticket: BackendResult) -> BackendResult:
         return ticket
 
