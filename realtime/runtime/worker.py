@@ -89,7 +89,7 @@ class Worker:
     def run(self) -> None:
         """Until None comes. Within a session in order; of several sessions, first the one whose listener waits for the
         first sound. What is made goes out at once: encoding one session's long chunk must not delay another's."""
-        waiting: OrderedDict[SessionId | None, deque[_Item]] = OrderedDict()
+        waiting: OrderedDict[SessionId, deque[_Item]] = OrderedDict()
         urgent: deque[SessionId] = deque()
         while True:
             for item in self._inbox.take_all(timeout_s=0.0 if waiting else None):
@@ -99,7 +99,9 @@ class Worker:
                     waiting.setdefault(one.session, deque()).append(one)
                     if isinstance(one, UnitAudio) and one.times is not None:
                         urgent.append(one.session)
-            session = urgent.popleft() if urgent else next(iter(waiting), None)
+            if not waiting:
+                continue
+            session = urgent.popleft() if urgent else next(iter(waiting))
             if deliveries := [made for one in waiting.pop(session, ()) for made in self._do(one)]:
                 self._deliver(deliveries)
 
