@@ -86,6 +86,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--idle-s", type=float, help="close sockets without a stream after this time")
     parser.add_argument("--stall-s", type=float, help="drop clients that take no data for this time")
     parser.add_argument("--api-keys-file", help="one accepted key per line")
+    parser.add_argument("--tls-cert", help="PEM file of a certificate: serve https and wss")
+    parser.add_argument("--tls-key", help="PEM file of its key")
     parser.add_argument("--log-level", choices=CHOICES["log_level"])
 
 

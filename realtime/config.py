@@ -57,6 +57,10 @@ class ServerConfig:
     max_message_bytes: int = 16 << 20
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """Accepted keys; none means no authentication."""
+    tls_cert: str = ""
+    """PEM file of the certificate and its chain; empty: no TLS."""
+    tls_key: str = ""
+    """PEM file of its key, without a password."""
     log_level: str = "info"
 
     def __post_init__(self) -> None:
@@ -70,6 +74,8 @@ class ServerConfig:
             raise SettingError(f"context_tokens must be at least 0, not {self.context_tokens}")
         if not 0 <= self.port <= 65_535:
             raise SettingError(f"port must lie between 0 and 65535, not {self.port}")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise SettingError("tls_cert and tls_key go together; one of them is missing")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SettingError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}")

@@ -95,7 +95,7 @@ class Seat:
         else:
             runtime.skip_to(session, utterance)
         sampling = Sampling(temperature=event.temperature, top_p=event.top_p, seed=event.seed)
-        runtime.send(job.Begin(session, utterance, sampling, event.max_lead_s))
+        runtime.send(job.Begin(session, utterance, sampling, event.max_lead_s, event.output.speed))
 
     def _use_voice(self, voice: Voice) -> None:
         if voice is not self._voice:
