@@ -73,6 +73,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--idle-s", type=float, help="close sockets without a stream after this time")
     parser.add_argument("--stall-s", type=float, help="drop clients that take no data for this time")
     parser.add_argument("--api-keys-file", help="one accepted key per line")
+    parser.add_argument("--key-sessions", type=int, help="sessions that one key may have open (default: no limit)")
+    parser.add_argument("--key-sessions-per-minute", type=int, help="sessions that one key may open in a minute")
     parser.add_argument("--log-level", choices=LOG_LEVELS)
 
 
