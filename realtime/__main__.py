@@ -89,6 +89,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--api-keys-file", help="one accepted key per line")
     parser.add_argument("--tls-cert", help="PEM file of a certificate: serve https and wss")
     parser.add_argument("--tls-key", help="PEM file of its key")
+    parser.add_argument("--key-sessions", type=int, help="sessions that one key may have open (default: no limit)")
+    parser.add_argument("--key-sessions-per-minute", type=int, help="sessions that one key may open in a minute")
     parser.add_argument("--log-level", choices=CHOICES["log_level"])
 
 
