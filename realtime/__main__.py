@@ -53,10 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from kingfisher_client import say
 
+    from engine.gate import command as gate
+
+    gate.add_arguments(
+        commands.add_parser("gate", help="check a model's numbers or a GPU's speed against what they were")
+    )
     say.add_arguments(commands.add_parser("say", help="speak through a running server"))
     options = parser.parse_args(arguments)
     if options.command == "say":
         return say.run(options)
+    if options.command == "gate":
+        return gate.run(options)
     try:
         config = ServerConfig.read(vars(options))
     except SettingError as error:

@@ -355,6 +355,12 @@ class CudaBackend:
         pcm = [made[index] for index in range(len(ticket.vocode))]
         return pcm, self._device.seconds_between(ticket.vocode_started, ticket.vocoded)
 
+    def codes(self, slot: int) -> npt.NDArray[np.int64]:
+        """[K, F]: the frames of the slot's current unit, at most PENDING_FRAMES, for gates and tests. Waits."""
+        frames = int(self._state.frames[slot])
+        assert frames <= PENDING_FRAMES, f"slot {slot} has {frames} frames; the ring holds {PENDING_FRAMES}"
+        return self._state.codes[slot, :frames].T.long().cpu().numpy()
+
     def close(self) -> None:
         self._frame_graphs.clear()
         self._persistent_graphs.clear()
