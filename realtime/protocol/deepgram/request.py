@@ -11,7 +11,7 @@ from realtime.protocol.deepgram.messages import SpeechBody
 from realtime.protocol.events import AudioFormat, OutputSpec
 from realtime.protocol.request import StreamRequest, checked_number
 
-__all__ = ["DEFAULT_MODEL", "socket_request", "speech_request"]
+__all__ = ["DEFAULT_MODEL", "checked_speed", "socket_request", "speech_request"]
 
 DEFAULT_MODEL = "aura-2"
 DEFAULT_ENCODING = "mp3"
@@ -94,8 +94,12 @@ def _request(query: Mapping[str, str], output: OutputSpec) -> StreamRequest:
         speed = float(query.get("speed", "1"))
     except ValueError:
         speed = math.nan
-    output = replace(output, speed=checked_number("speed", speed, 1.0, *SPEEDS))
-    return StreamRequest(reference_id=query.get("model"), output=output)
+    return StreamRequest(reference_id=query.get("model"), output=replace(output, speed=checked_speed(speed)))
+
+
+def checked_speed(speed: float | None) -> float:
+    """None: 1. Raises BadRequest."""
+    return checked_number("speed", speed, 1.0, *SPEEDS)
 
 
 def _rate_hz(encoding: str, value: str | None) -> int:
