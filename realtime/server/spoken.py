@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -21,9 +20,6 @@ from realtime.server.speak import speak
 __all__ = ["MEDIA_TYPES", "Spoken", "sound_of"]
 
 log = logging.getLogger(__name__)
-
-WHOLE_LEAD_S = 600.0
-"""Whoever asks by HTTP wants the whole sound soon, not in step with playback."""
 
 MEDIA_TYPES: dict[AudioFormat, str] = {
     "pcm": "audio/pcm",
@@ -66,8 +62,7 @@ class Spoken(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
         try:
-            asked = replace(self._asked, max_lead_s=WHOLE_LEAD_S)
-            async with speak(self._hub, asked) as replies, aclosing(self._pieces(replies)) as body:
+            async with speak(self._hub, self._asked) as replies, aclosing(self._pieces(replies)) as body:
                 first = await anext(body, b"")
                 has_begun = True
                 await StreamingResponse(_with(first, body), 200, self._extra, self._type)(scope, receive, send)

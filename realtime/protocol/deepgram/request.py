@@ -9,7 +9,7 @@ from dataclasses import replace
 from realtime.errors import BadRequest
 from realtime.protocol.deepgram.messages import SpeechBody
 from realtime.protocol.events import AudioFormat, OutputSpec
-from realtime.protocol.request import StreamRequest, checked_number
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_number
 
 __all__ = ["DEFAULT_MODEL", "checked_speed", "socket_request", "speech_request"]
 
@@ -55,7 +55,7 @@ def speech_request(body: SpeechBody, query: Mapping[str, str]) -> StreamRequest:
         raise BadRequest("url is not supported; send the text itself")
     if not (body.text or "").strip():
         raise BadRequest("text is empty")
-    return replace(_request(query, _body_output(query)), text=body.text or "")
+    return replace(_request(query, _body_output(query)), text=body.text or "", max_lead_s=HTTP_LEAD_S)
 
 
 def _body_output(query: Mapping[str, str]) -> OutputSpec:
