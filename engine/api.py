@@ -240,8 +240,8 @@ class Engine(Protocol):
         ...
 
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
-        """Clip thread: beside prefills and steps, as it touches no slot. Any common audio file -> a voice.
-        Raises BadReference."""
+        """Clip thread: beside prefills and steps, as it touches no slot. Any common audio file -> a voice; without
+        a transcript (empty) it is taken from the sound alone. Raises BadReference."""
         ...
 
     def submit(self, plan: StepPlan) -> Ticket:

@@ -37,6 +37,8 @@ class ServerConfig:
     """On the CPU: `auto` (native, or reference where there is no compiler), `native` or `reference`."""
     precision: str = "auto"
     """On a GPU: `bf16`, `fp8`, or `auto` (FP8 for models of a billion parameters and more)."""
+    voices_dir: str = "~/.local/share/kingfisher/voices"
+    """Uploaded voices, and the codes of clips that were encoded; made at the first upload."""
     slots: int = 8
     """Sessions that can hold prefilled state at once."""
     context_tokens: int = 0

@@ -12,10 +12,9 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MP3_BITRATES", "MP3_RATES_HZ", "AacCodec", "FlacCodec", "Mp3Codec"]
+__all__ = ["MP3_RATES_HZ", "AacCodec", "FlacCodec", "Mp3Codec"]
 
 MP3_RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
-MP3_BITRATES = (32_000, 192_000)
 
 _MP3_DELAY_SAMPLES = 1_105
 """LAME's delay (576) with that of a decoder (529)."""

@@ -17,7 +17,7 @@ from realtime.errors import HandshakeRefused
 from realtime.server.auth import check_key
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response
-from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, hooks
+from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, fish_voices, hooks
 
 __all__ = ["make_app"]
 
@@ -92,6 +92,7 @@ def make_app(hub: Hub) -> Starlette:
     return Starlette(
         routes=[
             *fish.routes(hub),
+            *fish_voices.routes(hub),
             *elevenlabs.routes(hub),
             *cartesia.routes(hub),
             *deepgram.routes(hub),
