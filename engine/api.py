@@ -248,6 +248,10 @@ class Engine(Protocol):
         """Decode thread. Starts a step and returns without waiting for its results."""
         ...
 
+    def is_done(self, ticket: Ticket) -> bool:
+        """Decode thread. Whether `collect` would not wait."""
+        ...
+
     def collect(self, ticket: Ticket) -> StepResult:
         """Decode thread. Waits for that step. Raises EngineError."""
         ...

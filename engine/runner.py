@@ -204,6 +204,10 @@ class Runner:
         assert book.vocoded_frames <= book.submitted_frames, f"slot {item.slot}: frame not decoded yet"
         return VocodeRow(item.slot, item.first_frame, item.frames, item.reset)
 
+    def is_done(self, ticket: StepTicket) -> bool:
+        """Whether `collect` would not wait."""
+        return self._backend.is_done(ticket.device)
+
     def collect(self, ticket: StepTicket) -> StepResult:
         """Wait for a step. Raises EngineError."""
         try:

@@ -53,10 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from kingfisher_client import say
 
+    from engine.gate import command as gate
+
+    gate.add_arguments(
+        commands.add_parser("gate", help="check a model's numbers or a GPU's speed against what they were")
+    )
     say.add_arguments(commands.add_parser("say", help="speak through a running server"))
     options = parser.parse_args(arguments)
     if options.command == "say":
         return say.run(options)
+    if options.command == "gate":
+        return gate.run(options)
     try:
         config = ServerConfig.read(vars(options))
     except SettingError as error:
@@ -89,6 +96,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--api-keys-file", help="one accepted key per line")
     parser.add_argument("--tls-cert", help="PEM file of a certificate: serve https and wss")
     parser.add_argument("--tls-key", help="PEM file of its key")
+    parser.add_argument("--key-sessions", type=int, help="sessions that one key may have open (default: no limit)")
+    parser.add_argument("--key-sessions-per-minute", type=int, help="sessions that one key may open in a minute")
     parser.add_argument("--log-level", choices=CHOICES["log_level"])
 
 

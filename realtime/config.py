@@ -53,6 +53,10 @@ class ServerConfig:
     idle_s: float = 600.0
     stall_s: float = 30.0
     """A client that takes no data for so long is dropped."""
+    handshake_s: float = 10.0
+    """A connection that has sent no whole request after this time is ended."""
+    ping_s: float = 20.0
+    """Between pings, and how long an answer may take. Proxies drop sockets that are quiet for a minute."""
     max_out_bytes: int = 4 << 20
     """Unsent output of one session; more means that the client does not read."""
     max_stream_chars: int = 1_000_000
@@ -63,17 +67,22 @@ class ServerConfig:
     """PEM file of the certificate and its chain; empty: no TLS."""
     tls_key: str = ""
     """PEM file of its key, without a password."""
+    key_sessions: int = 0
+    """Sockets and requests that one key may have open at once; 0 sets no limit of its own."""
+    key_sessions_per_minute: int = 0
+    """How many it may open in a minute; 0 sets no limit."""
     log_level: str = "info"
 
     def __post_init__(self) -> None:
         for name in ("slots", "max_sessions", "workers", "max_out_bytes", "max_stream_chars", "max_message_bytes"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("queue_s", "drain_s", "idle_s", "stall_s"):
+        for name in ("queue_s", "drain_s", "idle_s", "stall_s", "handshake_s", "ping_s"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name} must be above 0, not {getattr(self, name)}")
-        if self.context_tokens < 0:
-            raise SettingError(f"context_tokens must be at least 0, not {self.context_tokens}")
+        for name in ("context_tokens", "key_sessions", "key_sessions_per_minute"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"{name} must be at least 0, not {getattr(self, name)}")
         if not 0 <= self.port <= 65_535:
             raise SettingError(f"port must lie between 0 and 65535, not {self.port}")
         if bool(self.tls_cert) != bool(self.tls_key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -18,6 +19,7 @@ from realtime.server.auth import check_key
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response
 from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, fish_voices, hooks
+from realtime.server.tokens import TOKEN_S, make_token
 
 __all__ = ["make_app"]
 
@@ -57,6 +59,19 @@ class _SecurityHeaders:
         await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
+class _CountsKeys:
+    """However a socket or request ends, its key is told."""
+
+    def __init__(self, app: ASGIApp, hub: Hub) -> None:
+        self._app, self._hub = app, hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._hub.gone(scope)
+
+
 def make_app(hub: Hub) -> Starlette:
     async def healthz(request: Request) -> Response:
         """The process lives and its engine has not failed."""
@@ -80,6 +95,15 @@ def make_app(hub: Hub) -> Starlette:
         rate_hz = hub.runtime.engine.limits.sample_rate_hz
         return JSONResponse({"voices": listed, "default": hub.default_voice, "sample_rate": rate_hz})
 
+    async def token(request: Request) -> Response:
+        """A token for a page, made from the key of its backend. A token makes no token."""
+        try:
+            key = check_key(request, hub.config.api_keys, takes_tokens=False)
+        except HandshakeRefused as refusal:
+            return refusal_response(refusal)
+        made = None if key is None else make_token(key, time.time())
+        return JSONResponse({"token": made, "expires_in_s": TOKEN_S}, headers={"Cache-Control": "no-store"})
+
     async def module(request: Request) -> Response:
         return FileResponse(PAGE_FOLDER / "kingfisher.js", media_type="text/javascript")
 
@@ -98,6 +122,7 @@ def make_app(hub: Hub) -> Starlette:
             *deepgram.routes(hub),
             *hooks.routes(hub),
             Route("/v1/voices", voices),
+            Route("/v1/tokens", token, methods=["POST"]),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
@@ -109,5 +134,5 @@ def make_app(hub: Hub) -> Starlette:
                 if (PAGE_FOLDER / part).is_dir()
             ),
         ],
-        middleware=[Middleware(_SecurityHeaders)],
+        middleware=[Middleware(_CountsKeys, hub=hub), Middleware(_SecurityHeaders)],
     )

@@ -1,13 +1,17 @@
-"""API keys: where a client may put one, and whether it is good. Keys are never logged."""
+"""API keys: where a client may put one, and whether it is good. A token made from a key counts as that key. Neither is
+ever logged.
+"""
 
 from __future__ import annotations
 
 import hmac
+import time
 from collections.abc import Sequence
 
 from starlette.requests import HTTPConnection
 
 from realtime.errors import BadKey
+from realtime.server.tokens import token_key
 
 __all__ = ["check_key", "chosen_subprotocol"]
 
@@ -18,17 +22,21 @@ SUBPROTOCOLS = ("kingfisher", "token", "bearer")
 """Browsers cannot set headers: they offer one of these names and the key."""
 
 
-def check_key(connection: HTTPConnection, keys: Sequence[str]) -> None:
-    """Raises BadKey unless the connection carries one of `keys` (or there are none)."""
+def check_key(connection: HTTPConnection, keys: Sequence[str], *, takes_tokens: bool = True) -> str | None:
+    """Which of `keys` the connection carries, itself or as a token (None: there are no keys). Raises BadKey."""
     if not keys:
-        return
+        return None
     given = _given_key(connection)
     if given is None:
         raise BadKey("an API key is needed: Authorization: Bearer KEY, ?api_key=KEY, or the subprotocol pair")
     # Every key is compared, in constant time, so that the time taken tells nothing.
-    matches = [hmac.compare_digest(given.encode(), key.encode()) for key in keys]
-    if not any(matches):
-        raise BadKey("the API key is not known")
+    encoded = given.encode("utf-8", "replace")
+    matches = [key for key in keys if hmac.compare_digest(encoded, key.encode())]
+    if matches:
+        return matches[0]
+    if takes_tokens and (key := token_key(given, keys, time.time())) is not None:
+        return key
+    raise BadKey("the API key is not known")
 
 
 def chosen_subprotocol(connection: HTTPConnection) -> str | None:

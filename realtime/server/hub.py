@@ -7,12 +7,12 @@ import logging
 import secrets
 import time
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from starlette.requests import HTTPConnection
@@ -40,6 +40,7 @@ from realtime.runtime.runtime import Runtime
 from realtime.scheduler.job import Close, SessionId
 from realtime.server.auth import check_key, chosen_subprotocol
 from realtime.server.connection import INTERNAL, Connection
+from realtime.server.limits import KeyLimits
 from realtime.server.seat import Guard, Seat
 from realtime.voices.clips import ClipCache
 from realtime.voices.folder import Folder
@@ -65,6 +66,9 @@ LAST_WORDS_S = 2.0
 
 SERVER_GOES_DOWN = 1012
 
+_KEY_IN_SCOPE = "kingfisher.key"
+"""Where an ASGI scope holds the key that was counted for it."""
+
 
 class Member(Protocol):
     """A socket or a request being answered."""
@@ -84,6 +88,7 @@ class Hub:
         """`on_failure` is called after the engine died and every session was told."""
         self.config, self.metrics = config, Metrics()
         self._on_failure = on_failure
+        self._key_limits = KeyLimits(config.key_sessions, config.key_sessions_per_minute)
         self._runtime: Runtime | None = None
         self._members: set[Member] = set()
         self._seats: dict[SessionId, Seat] = {}
@@ -117,11 +122,11 @@ class Hub:
         self.metrics.speaking.set_function(lambda: self.runtime.sessions_speaking)
         self._ticker = asyncio.create_task(self._tick_forever(), name="tick")
 
-    def close(self) -> bool:
-        """False if a thread of the engine could not be ended."""
+    def close(self, within_s: float = 5.0) -> bool:
+        """False if a thread of the engine could not be ended in this time."""
         if self._ticker is not None:
             self._ticker.cancel()
-        return self._runtime is None or self._runtime.stop()
+        return self._runtime is None or self._runtime.stop(within_s)
 
     async def drain(self) -> None:
         """Refuse new sessions; let streams finish for `drain_s`, fail those that did not, and return when all sockets
@@ -158,9 +163,10 @@ class Hub:
     # ---- members -----------------------------------------------------------------------------------------
 
     def admit(self, asking: HTTPConnection, voice: str | None = None) -> None:
-        """Whether a socket or request may come in, to speak with this voice (None: any). Raises HandshakeRefused."""
+        """Whether a socket or request may come in, to speak with this voice (None: any). Raises HandshakeRefused.
+        What is admitted counts for its key until `gone`."""
         try:
-            check_key(asking, self.config.api_keys)
+            key = check_key(asking, self.config.api_keys)
             if self._is_draining:
                 raise Unavailable("draining", "the server is shutting down")
             if not self.is_ready:
@@ -170,9 +176,17 @@ class Hub:
                 raise self._full()
             if voice and voice not in self.voices:
                 raise VoiceNotFound(f"there is no voice {voice[:80]!r}")
+            if key is not None and _KEY_IN_SCOPE not in asking.scope:
+                self._key_limits.enter(key, time.monotonic())
+                asking.scope[_KEY_IN_SCOPE] = key
         except HandshakeRefused as refusal:
             self.metrics.refused.labels(refusal.code).inc()
             raise
+
+    def gone(self, scope: MutableMapping[str, Any]) -> None:
+        """The socket or request of this ASGI scope is over, whether it was admitted or not."""
+        if (key := scope.pop(_KEY_IN_SCOPE, None)) is not None:
+            self._key_limits.leave(key)
 
     async def serve(self, socket: WebSocket, name: str, dialect: Dialect) -> None:
         """One admitted socket to its end. `name` is for the log."""
