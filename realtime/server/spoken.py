@@ -3,10 +3,13 @@ that is a real error; what fails later cuts the body, so that it never looks com
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
+from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -63,9 +66,11 @@ class Spoken(Response):
         has_begun = False
         try:
             async with speak(self._hub, self._asked) as replies, aclosing(self._pieces(replies)) as body:
-                first = await anext(body, b"")
+                first = await _unless_gone(anext(body, b""), receive)
                 has_begun = True
                 await StreamingResponse(_with(first, body), 200, self._extra, self._type)(scope, receive, send)
+        except ClientDisconnect:
+            log.debug("a client was gone before its first sound")
         except (StreamFault, TooManySessions) as refusal:
             if has_begun:
                 log.info("a body was cut: %s", refusal)
@@ -77,3 +82,22 @@ async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes
     yield first
     async for piece in rest:
         yield piece
+
+
+async def _unless_gone(first: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
+    """Speech may wait long for a slot: whoever hung up meanwhile does not keep it. Raises ClientDisconnect."""
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    sound, hung_up = asyncio.ensure_future(first), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({sound, hung_up}, return_when=asyncio.FIRST_COMPLETED)
+        if sound.done():
+            return sound.result()
+        raise ClientDisconnect
+    finally:
+        for task in (sound, hung_up):
+            task.cancel()
+        await asyncio.gather(sound, hung_up, return_exceptions=True)

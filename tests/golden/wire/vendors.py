@@ -24,6 +24,8 @@ from realtime.protocol.elevenlabs.single import SingleStream
 from realtime.protocol.events import Finished
 from realtime.protocol.hooks.jambonz import JambonzSocket
 from realtime.protocol.hooks.jambonz import socket_request as jambonz_request
+from realtime.protocol.openai.realtime import RealtimeSocket
+from realtime.protocol.openai.session import Session
 from tests.dialect_talk import LIMITS, DialectTalk, new_context
 
 __all__ = ["CONVERSATIONS", "FOLDER", "conversation"]
@@ -71,6 +73,23 @@ def _cartesia_asks(context_id: str, transcript: str, **fields: Any) -> dict[str,
     voice = {"mode": "id", "id": "anna"}
     asked = {"context_id": context_id, "model_id": "sonic-3", "transcript": transcript, "voice": voice}
     return asked | {"output_format": output, "language": "en"} | fields
+
+
+def _openai_realtime(now: float) -> Dialect:
+    return RealtimeSocket(
+        new_context,
+        Session("anna", "anna"),
+        lambda name: "ben" if name == "ben" else "anna",
+        LIMITS,
+        session_id="3-9f2c",
+        model="kingfisher",
+        now=now,
+    )
+
+
+def _openai_item(text: str) -> dict[str, Any]:
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+    return {"type": "conversation.item.create", "item": item}
 
 
 CONVERSATIONS: dict[str, tuple[Callable[[float], Dialect], list[Step]]] = {
@@ -145,6 +164,33 @@ CONVERSATIONS: dict[str, tuple[Callable[[float], Dialect], list[Step]]] = {
             {"type": "Speak", "text": "Bye."},
             {"type": "Close"},
             ENGINE,
+        ],
+    ),
+    "openai_realtime": (
+        _openai_realtime,
+        [
+            {
+                "type": "session.update",
+                "session": {
+                    "type": "realtime",
+                    "audio": {"output": {"voice": "ben", "format": {"type": "audio/pcmu"}}},
+                },
+            },
+            _openai_item("Hello there. How are you?"),
+            {"type": "response.create"},
+            ENGINE,
+            _openai_item("Words that nobody hears to their end."),
+            {"type": "response.create", "response": {"voice": "anna"}},
+            SOME,
+            {"type": "response.cancel"},
+            {
+                "type": "conversation.item.truncate",
+                "item_id": "item_3-9f2c_6",
+                "content_index": 0,
+                "audio_end_ms": 99_999,
+            },
+            ENGINE,
+            {"type": "response.create", "event_id": "e7"},
         ],
     ),
     "jambonz": (
