@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.api import Engine
 from engine.null import NullEngine
-from realtime.config import LOG_LEVELS, ServerConfig, SettingError
+from realtime.config import CHOICES, ServerConfig, SettingError
 
 __all__ = ["load_engine_for", "main"]
 
@@ -22,15 +22,24 @@ def load_engine_for(config: ServerConfig) -> Engine:
     """The engine a configuration asks for, warm. Raises what loading raises (ConfigError, WeightsError, …)."""
     if config.model == "null":
         return NullEngine(slots=config.slots, step_s=NULL_STEP_S)
-    from engine.load import BUNDLED_VOICE, load_engine  # torch is heavy: only when a model is wanted
+    from engine.load import (
+        BUNDLED_VOICE,
+        load_engine,
+        load_random_engine,
+    )  # torch is heavy: only when a model is wanted
 
-    folder = BUNDLED_VOICE if config.model == "bundled" else Path(config.model)
-    engine = load_engine(
-        folder,
-        backend=config.backend,
-        slots=config.slots,
-        context_tokens=config.context_tokens or None,
-    )
+    context_tokens = config.context_tokens or None
+    if config.model == "s2-pro-random":
+        engine = load_random_engine(precision=config.precision, slots=config.slots, context_tokens=context_tokens)
+    else:
+        engine = load_engine(
+            BUNDLED_VOICE if config.model == "bundled" else Path(config.model),
+            device=config.device,
+            backend=config.backend,
+            precision=config.precision,
+            slots=config.slots,
+            context_tokens=context_tokens,
+        )
     engine.warm_up()
     return engine
 
@@ -44,10 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from kingfisher_client import say
 
+    from engine.gate import command as gate
+
+    gate.add_arguments(
+        commands.add_parser("gate", help="check a model's numbers or a GPU's speed against what they were")
+    )
     say.add_arguments(commands.add_parser("say", help="speak through a running server"))
     options = parser.parse_args(arguments)
     if options.command == "say":
         return say.run(options)
+    if options.command == "gate":
+        return gate.run(options)
     try:
         config = ServerConfig.read(vars(options))
     except SettingError as error:
@@ -56,10 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", help="bundled, null (tones), or a checkpoint folder")
-    parser.add_argument("--backend", choices=["auto", "native", "reference"])
+    parser.add_argument("--model", help="bundled, null (tones), s2-pro-random, or a checkpoint folder")
+    parser.add_argument("--device", choices=CHOICES["device"])
+    parser.add_argument("--backend", choices=CHOICES["backend"], help="on the CPU")
+    parser.add_argument("--precision", choices=CHOICES["precision"], help="on a GPU")
     parser.add_argument("--slots", type=int, help="sessions that can hold prefilled state at once")
-    parser.add_argument("--context-tokens", type=int, help="KV positions of a slot (default: the model's maximum)")
+    parser.add_argument(
+        "--context-tokens", type=int, help="KV positions of a slot (default: the model's maximum, 2048 on a GPU)"
+    )
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
@@ -67,15 +87,18 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     parser.add_argument("--max-sessions", type=int)
+    parser.add_argument("--voices-dir", help="where uploaded voices are kept")
     parser.add_argument("--workers", type=int, help="encoder threads")
     parser.add_argument("--queue-s", type=float, help="how long a session with text may wait for a slot")
     parser.add_argument("--drain-s", type=float, help="how long streams may go on after SIGTERM")
     parser.add_argument("--idle-s", type=float, help="close sockets without a stream after this time")
     parser.add_argument("--stall-s", type=float, help="drop clients that take no data for this time")
     parser.add_argument("--api-keys-file", help="one accepted key per line")
+    parser.add_argument("--tls-cert", help="PEM file of a certificate: serve https and wss")
+    parser.add_argument("--tls-key", help="PEM file of its key")
     parser.add_argument("--key-sessions", type=int, help="sessions that one key may have open (default: no limit)")
     parser.add_argument("--key-sessions-per-minute", type=int, help="sessions that one key may open in a minute")
-    parser.add_argument("--log-level", choices=LOG_LEVELS)
+    parser.add_argument("--log-level", choices=CHOICES["log_level"])
 
 
 def _add_bench(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ RESIDUAL_CODES = 32
 CODEBOOKS = 4
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>", "<|voice|>"]
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "model_type": "fish_qwen3_omni",
     "residual_codebook_size": RESIDUAL_CODES,
     "text_config": {
@@ -75,12 +75,29 @@ CODEC = {
 }
 
 
-def write_tiny_model(folder: Path, *, seed: int = 7, config: Mapping[str, Any] = CONFIG) -> Path:
+CUDA_CONFIG = {
+    **CONFIG,
+    "text_config": {**CONFIG["text_config"], "dim": 128, "head_dim": 64, "intermediate_size": 192},
+    "audio_decoder_config": {
+        **CONFIG["audio_decoder_config"],
+        "dim": 64,
+        "head_dim": 64,
+        "intermediate_size": 96,
+        "text_dim": 128,
+    },
+}
+CUDA_CODEC = {**CODEC, "encoder_dim": 8, "latent_dim": 128, "decoder_dim": 128, "transformer_heads": 2}
+"""Sizes that the CUDA kernels take: heads of 64, channels in eights."""
+
+
+def write_tiny_model(
+    folder: Path, *, seed: int = 7, config: Mapping[str, Any] = CONFIG, codec: Mapping[str, Any] = CODEC
+) -> Path:
     """Write the checkpoint; `config` may be any of the family's that keeps the vocabulary and the codebooks."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(seed)
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / "codec.json").write_text(json.dumps(CODEC))
+    (folder / "codec.json").write_text(json.dumps(codec))
     tokenizer = _tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
 
@@ -92,9 +109,9 @@ def write_tiny_model(folder: Path, *, seed: int = 7, config: Mapping[str, Any] =
             tensors[name] = torch.randn(shape, generator=generator) / shape[-1] ** 0.5
     save_file({name: t.half().float() for name, t in tensors.items()}, folder / "model.safetensors")
 
-    codec = CodecModel(CodecConfig.read(folder))
+    codec_model = CodecModel(CodecConfig.read(folder))
     state = {}
-    for name, tensor in codec.state_dict().items():
+    for name, tensor in codec_model.state_dict().items():
         fan_in = max(1, tensor[0].numel()) if tensor.ndim > 1 else 1
         value = torch.randn(tensor.shape, generator=generator) * (0.7 / fan_in**0.5 if tensor.ndim > 1 else 0.05)
         if name.endswith(("alpha", "gamma")) or "norm.weight" in name:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from realtime.errors import BadRequest
 from realtime.protocol.events import OutputSpec, Reference
+from realtime.text.segmenter import FIRST_CLAUSE_CHARS
 
 __all__ = ["CHUNK_CHARS", "DEFAULT_CHUNK_CHARS", "DEFAULT_LEAD_S", "StreamRequest", "checked_number"]
 
@@ -24,8 +25,13 @@ class StreamRequest:
     reference_id: str | None = None
     """Falls back to the context's own voice with a warning."""
     reference: Reference | None = None
+    speakers: tuple[str | Reference, ...] = ()
+    """Who speaks the turns that `<|speaker:N|>` begins, by N: ids like `reference_id`, or clips. Empty: the text has
+    no turns."""
     output: OutputSpec = field(default_factory=OutputSpec)
     chunk_chars: int = DEFAULT_CHUNK_CHARS
+    first_clause_chars: int | None = FIRST_CLAUSE_CHARS
+    """See realtime.text.segmenter: how early speech may begin."""
     normalize: bool = True
     temperature: float = 0.7
     top_p: float = 0.8

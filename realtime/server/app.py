@@ -6,19 +6,19 @@ import time
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from realtime.errors import HandshakeRefused
 from realtime.server.auth import check_key
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response
-from realtime.server.routes import fish
+from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, fish_voices, hooks
 from realtime.server.tokens import TOKEN_S, make_token
 
 __all__ = ["make_app"]
@@ -41,12 +41,22 @@ _SECURITY_HEADERS = {
 }
 
 
-class _SecurityHeaders(BaseHTTPMiddleware):
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        response = await call_next(request)
-        for name, value in _SECURITY_HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+class _SecurityHeaders:
+    """Adds them to whatever answers. Bare ASGI: starlette's BaseHTTPMiddleware ends a body properly whose maker failed,
+    so that a cut answer would look whole."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
 class _CountsKeys:
@@ -106,6 +116,11 @@ def make_app(hub: Hub) -> Starlette:
     return Starlette(
         routes=[
             *fish.routes(hub),
+            *fish_voices.routes(hub),
+            *elevenlabs.routes(hub),
+            *cartesia.routes(hub),
+            *deepgram.routes(hub),
+            *hooks.routes(hub),
             Route("/v1/voices", voices),
             Route("/v1/tokens", token, methods=["POST"]),
             Route("/healthz", healthz),

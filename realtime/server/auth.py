@@ -13,10 +13,13 @@ from starlette.requests import HTTPConnection
 from realtime.errors import BadKey
 from realtime.server.tokens import token_key
 
-__all__ = ["SUBPROTOCOL", "check_key", "chosen_subprotocol"]
+__all__ = ["check_key", "chosen_subprotocol"]
 
-SUBPROTOCOL = "kingfisher"
-"""Browsers cannot set headers: they offer the subprotocols [SUBPROTOCOL, KEY]."""
+SCHEMES = ("bearer", "token")
+HEADERS = ("xi-api-key", "x-api-key", "x-vapi-secret")
+QUERY = ("api_key", "access_token", "token")
+SUBPROTOCOLS = ("kingfisher", "token", "bearer")
+"""Browsers cannot set headers: they offer one of these names and the key."""
 
 
 def check_key(connection: HTTPConnection, keys: Sequence[str], *, takes_tokens: bool = True) -> str | None:
@@ -37,17 +40,20 @@ def check_key(connection: HTTPConnection, keys: Sequence[str], *, takes_tokens: 
 
 
 def chosen_subprotocol(connection: HTTPConnection) -> str | None:
-    """The subprotocol to answer with, if the client offered ours."""
-    return SUBPROTOCOL if SUBPROTOCOL in connection.scope.get("subprotocols", []) else None
+    """The subprotocol to answer with, if the client offered one of ours."""
+    offered = connection.scope.get("subprotocols", [])
+    return next((name for name in SUBPROTOCOLS if name in offered), None)
 
 
 def _given_key(connection: HTTPConnection) -> str | None:
-    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token:
+    """The first key found; later places are not looked at."""
+    headers, query = connection.headers, connection.query_params
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() in SCHEMES and token:
         return token.strip()
-    if key := connection.query_params.get("api_key"):
+    given = [*(headers.get(name) for name in HEADERS), *(query.get(name) for name in QUERY)]
+    if (key := next(filter(None, given), None)) is not None:
         return key
-    offered = connection.scope.get("subprotocols", [])
-    if SUBPROTOCOL in offered:
-        return next((name for name in offered if name != SUBPROTOCOL), None)
+    if (protocol := chosen_subprotocol(connection)) is not None:
+        return next((name for name in connection.scope["subprotocols"] if name != protocol), None)
     return None

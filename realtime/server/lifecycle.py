@@ -110,22 +110,29 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int,
     except OSError as error:
         log.critical("cannot listen on %s port %s: %s", config.host, config.port, error)
         return 1, True
-    server = _Server(
-        uvicorn.Config(
-            make_app(hub),
-            http=partial(TimedHttp, handshake_s=config.handshake_s),  # type: ignore[arg-type]
-            ws="websockets-sansio",
-            ws_max_size=config.max_message_bytes + 1,
-            ws_ping_interval=config.ping_s,
-            ws_ping_timeout=config.ping_s,
-            ws_per_message_deflate=False,
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            timeout_graceful_shutdown=5,
-        ),
-        hub,
+    settings = uvicorn.Config(
+        make_app(hub),
+        http=partial(TimedHttp, handshake_s=config.handshake_s),  # type: ignore[arg-type]
+        ws="websockets-sansio",
+        ws_max_size=config.max_message_bytes + 1,
+        ws_ping_interval=config.ping_s,
+        ws_ping_timeout=config.ping_s,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=config.tls_cert or None,
+        ssl_keyfile=config.tls_key or None,
+        ssl_keyfile_password="none",  # else a key that has one would wait for it at the terminal
     )
+    try:
+        settings.load()
+    except OSError as error:  # ssl's errors are of this kind
+        listening.close()
+        log.critical("the certificate %s with the key %s cannot be used: %s", config.tls_cert, config.tls_key, error)
+        return 1, True
+    server = _Server(settings, hub)
     loading = asyncio.create_task(_load(hub, server, load, listening), name="load")
     try:
         await server.serve(sockets=[listening])
@@ -147,8 +154,9 @@ async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     log.info("ready: %s voices, %s slots", len(hub.voices), engine.limits.slots)
-    log.info("demo page  http://%s:%s/", shown, port)
-    log.info("live       ws://%s:%s/v1/tts/live", shown, port)
+    secure = "s" if hub.config.tls_cert else ""
+    log.info("demo page  http%s://%s:%s/", secure, shown, port)
+    log.info("live       ws%s://%s:%s/v1/tts/live", secure, shown, port)
 
 
 def _listen(config: ServerConfig) -> socket.socket:

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from engine.api import Epoch, Pcm, Prefill, PromptTooLong, Sampling, SlotId, SlotRef, StepPlan, Vocode
 from engine.load import load_engine
 from engine.runner import Runner
 from engine.tokenizer import Tokenizer
-from tests.tiny_model import CONFIG, write_tiny_model
+from tests.tiny_model import CONFIG, CUDA_CODEC, CUDA_CONFIG, write_tiny_model
+from tests.unit.csrc.emulated import load_emulated
 
-BACKENDS = ("reference", "native")
+CPU_BACKENDS = ("reference", "native")
+BACKENDS = (*CPU_BACKENDS, "cuda")
 SLOTS = 3
 TEXT = "Hello there, this is a test."
 
@@ -24,14 +27,40 @@ TEXT = "Hello there, this is a test."
 PCM_TOLERANCE = 2
 
 
-@pytest.fixture(params=BACKENDS)
+# The emulation takes a minute for what the device does in two.
+EMULATED = [] if torch.cuda.is_available() else [pytest.mark.slow]
+
+
+@pytest.fixture(params=[*CPU_BACKENDS, pytest.param("cuda", marks=EMULATED)])
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def make_engine(folder: Path, backend: str, slots: int) -> Runner:
+    """The CUDA backend runs on the device where there is one, else its kernels run in the CPU emulation."""
+    if backend != "cuda":
+        return load_engine(folder, backend=backend, slots=slots)
+    if not torch.cuda.is_available():
+        return load_emulated(folder, slots=slots)
+    with torch.device("cpu"):
+        return load_engine(folder, device="cuda", precision="bf16", slots=slots)
+
+
+def write_model(folder: Path, backend: str) -> Path:
+    if backend == "cuda":
+        return write_tiny_model(folder, config=CUDA_CONFIG, codec=CUDA_CODEC)
+    return write_tiny_model(folder)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("contract")
+    return {backend: write_model(home / backend, backend) for backend in BACKENDS}
+
+
 @pytest.fixture
-def engine(backend: str, tiny: Path) -> Iterator[Runner]:
-    made = load_engine(tiny, backend=backend, slots=SLOTS)
+def engine(backend: str, models: dict[str, Path]) -> Iterator[Runner]:
+    made = make_engine(models[backend], backend, SLOTS)
     yield made
     made.close()
 
@@ -75,6 +104,13 @@ class Speaker:
                     ends[SlotRef(decoded.slot, decoded.epoch)] = decoded.frame
             for audio in result.audio:
                 sound[SlotRef(audio.slot, audio.epoch)].append(audio.pcm)
+        for ref in refs:  # what a unit's early end left behind
+            while (left := ends.get(ref, frames) - done[ref]) > 0:
+                item = Vocode(ref.slot, ref.epoch, done[ref], min(left, width), reset and done[ref] == 0)
+                done[ref] += item.frames
+                self.step += 1
+                (audio,) = self.engine.collect(self.engine.submit(StepPlan(self.step, (), (item,)))).audio
+                sound[ref].append(audio.pcm)
         hop = self.engine.limits.frame_samples
         whole = {ref: np.concatenate(parts) if parts else np.zeros(0, np.int16) for ref, parts in sound.items()}
         return [whole[ref][: ends.get(ref, frames) * hop] for ref in refs]
@@ -101,7 +137,7 @@ def test_batch_mates_never_change_a_stream(engine: Runner) -> None:
     assert np.array_equal(alone, together)
 
 
-def test_a_reused_slot_equals_a_fresh_one(tiny: Path, engine: Runner) -> None:
+def test_a_reused_slot_equals_a_fresh_one(engine: Runner) -> None:
     speaker = Speaker(engine)
     fresh = speaker.speak([speaker.prefill(1, sampling=Sampling(seed=4))], 10)[0]
     speaker.speak([speaker.prefill(1, "Fill the slot with something quite long.", "bob")], 20)
@@ -217,12 +253,12 @@ def test_a_row_that_is_not_finite_faults_alone_and_its_slot_can_be_used_again(
     request: pytest.FixtureRequest, tmp_path: Path, backend: str
 ) -> None:
     """One byte's embedding is NaN: whoever says "~" poisons its own logits and KV."""
-    folder = write_tiny_model(tmp_path / "poisoned")
+    folder = write_model(tmp_path / "poisoned", backend)
     tensors = load_file(folder / "model.safetensors")
     (poison,) = Tokenizer(folder).encode("~")
     tensors["embeddings.weight"][poison] = float("nan")
     save_file(tensors, folder / "model.safetensors")
-    engine = load_engine(folder, backend=backend, slots=2)
+    engine = make_engine(folder, backend, 2)
     request.addfinalizer(engine.close)
 
     speaker = Speaker(engine)
@@ -244,11 +280,11 @@ def test_a_row_that_is_not_finite_faults_alone_and_its_slot_can_be_used_again(
 
 
 def test_residual_logits_that_are_not_finite_are_a_fault_too(tmp_path: Path, backend: str) -> None:
-    folder = write_tiny_model(tmp_path / "poisoned")
+    folder = write_model(tmp_path / "poisoned", backend)
     tensors = load_file(folder / "model.safetensors")
     tensors["fast_layers.1.feed_forward.w2.weight"][3, 5] = float("nan")
     save_file(tensors, folder / "model.safetensors")
-    engine = load_engine(folder, backend=backend, slots=2)
+    engine = make_engine(folder, backend, 2)
     speaker = Speaker(engine)
     refs = (speaker.prefill(0), speaker.prefill(1))
     vocode = tuple(Vocode(ref.slot, ref.epoch, 0, 1, True) for ref in refs)
@@ -324,7 +360,7 @@ def test_native_equals_reference_in_every_form_of_the_family(
     (config if section is None else config[section]).update(changes)
     folder = write_tiny_model(tmp_path / "variant", config=config)
     sounds = []
-    for name in BACKENDS:
+    for name in CPU_BACKENDS:
         engine = load_engine(folder, backend=name, slots=1)
         speaker = Speaker(engine)
         sounds.append(speaker.speak([speaker.prefill(0, sampling=Sampling(seed=2))], 12)[0])
@@ -335,7 +371,7 @@ def test_native_equals_reference_in_every_form_of_the_family(
 
 def test_native_equals_reference(tiny: Path) -> None:
     """Same codes, and samples within rounding, over several voices and settings."""
-    engines = [load_engine(tiny, backend=name, slots=2) for name in BACKENDS]
+    engines = [load_engine(tiny, backend=name, slots=2) for name in CPU_BACKENDS]
     for voice, sampling in (
         ("ada", Sampling(seed=1)),
         ("bob", Sampling(1.2, 0.95, 20, 7)),
