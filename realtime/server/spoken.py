@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -24,10 +23,6 @@ from realtime.server.speak import speak
 __all__ = ["MEDIA_TYPES", "Spoken", "sound_of"]
 
 log = logging.getLogger(__name__)
-
-WHOLE_LEAD_S = 150.0
-"""Whoever asks by HTTP wants the whole sound soon, not in step with playback; no further ahead than may wait for a
-client that reads slowly (see realtime.server.speak), at the widest sample format."""
 
 MEDIA_TYPES: dict[AudioFormat, str] = {
     "pcm": "audio/pcm",
@@ -70,8 +65,7 @@ class Spoken(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
         try:
-            asked = replace(self._asked, max_lead_s=WHOLE_LEAD_S)
-            async with speak(self._hub, asked) as replies, aclosing(self._pieces(replies)) as body:
+            async with speak(self._hub, self._asked) as replies, aclosing(self._pieces(replies)) as body:
                 first = await _unless_gone(anext(body, b""), receive)
                 has_begun = True
                 answer = StreamingResponse(_with(first, body), 200, self._extra, self._type)

@@ -124,6 +124,7 @@ async def test_an_unknown_voice_is_spoken_by_the_default_one(server: Server) -> 
         ({"references": [{"audio": "no base64!"}]}, 400, "references"),
         ({"references": [{"audio": "YWJj", "text": "x" * 1_001}]}, 400, "1001 characters; at most 1000"),
         ({"streaming": "yes"}, 400, "streaming"),
+        ({"streaming": False, "text": "x " * 5_001}, 400, "10000"),
     ],
 )
 async def test_errors_are_objects_with_a_message(server: Server, body: dict[str, Any], status: int, hint: str) -> None:

@@ -13,7 +13,7 @@ from realtime.errors import BadRequest, Refusal
 from realtime.protocol.events import AudioFormat, OutputSpec
 from realtime.protocol.fish.request import PCM_RATES_HZ
 from realtime.protocol.replies import Audio, Finish
-from realtime.protocol.request import StreamRequest, checked_number
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_number
 from realtime.text.segmenter import is_speakable
 
 __all__ = [
@@ -77,7 +77,8 @@ def speech_request(body: SpeechBody, voice: str) -> tuple[StreamRequest, bool]:
         None if chosen == "opus" else body.sample_rate or RATE_HZ,
         speed=checked_number("speed", body.speed, 1.0, *SPEEDS),
     )
-    return StreamRequest(text=body.input, voice=voice, output=output), stream_format == "sse"
+    request = StreamRequest(text=body.input, voice=voice, output=output, max_lead_s=HTTP_LEAD_S)
+    return request, stream_format == "sse"
 
 
 def voice_for(asked: str | VoiceId | None, known: Collection[str], own: Sequence[str]) -> str:

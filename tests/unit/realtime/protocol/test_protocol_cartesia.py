@@ -216,3 +216,13 @@ def test_word_times_are_seconds_of_the_context() -> None:
     words = (replies.WordTiming("Hi", 0.0, 200.0), replies.WordTiming("you", 300.0, 600.4))
     times = timestamps_message(words)["word_timestamps"]
     assert times == {"words": ["Hi", "you"], "start": [0.0, 0.3], "end": [0.2, 0.6]}
+
+
+def test_words_come_with_times_only_where_they_were_asked_for() -> None:
+    talk = socket()
+    talk.send(asks("a", SENTENCE, add_timestamps=True), asks("b", SENTENCE))
+    talk.run()
+    (times,) = [message["word_timestamps"] for message in talk.maps if message["type"] == "timestamps"]
+    assert times["words"] == SENTENCE.split()
+    assert times["start"] == sorted(times["start"])
+    assert "timestamps" not in kinds(talk, "b")
