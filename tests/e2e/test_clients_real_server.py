@@ -101,7 +101,7 @@ async def test_after_the_servers_idle_close_the_next_sentence_is_whole(server: S
             await socket.wait_closed()
         assert socket.close_code == 1000
         second = [audio.duration_ms async for audio in client.speak("Hello there.", format="pcm")]
-        assert sum(second) == sum(first)
+        assert sum(second) == pytest.approx(sum(first), abs=0.01)  # rounded on the wire, and cut anew each time
         assert client.connects == 2
 
 
