@@ -106,8 +106,8 @@ class Hub:
     def open(self, engine: Engine) -> None:
         """The engine is loaded and warm: from here on the server is ready."""
         home, codebooks = Path(self.config.voices_dir).expanduser(), engine.limits.num_codebooks
-        self._library = VoiceLibrary(Folder(home, ".voice"), codebooks)
-        self._clips = ClipCache(Folder(home / "clips", ".codes"), codebooks, self.config.model)
+        self._library = VoiceLibrary(Folder(home, ".voice"), engine.fits)
+        self._clips = ClipCache(Folder(home / "clips", ".codes"), codebooks, self.config.model, engine.fits)
         self._runtime = Runtime(
             engine,
             on_deliveries=self._dispatch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from engine.api import Voice
@@ -22,8 +22,9 @@ MAX_VOICES = 1_000
 class VoiceLibrary:
     """Lives on the event loop; files are written in a thread, one at a time. A change counts once it is on disk."""
 
-    def __init__(self, folder: Folder, codebooks: int) -> None:
-        """Reads what is there; a file that cannot be used is told of in the log and left alone."""
+    def __init__(self, folder: Folder, fits: Callable[[Voice], bool]) -> None:
+        """Reads what is there; a file that cannot be used (`fits`: by this model) is told of in the log and left
+        alone."""
         self._folder = folder
         self._records: dict[str, VoiceRecord] = {}
         self._voices: dict[str, Voice] = {}
@@ -33,8 +34,8 @@ class VoiceLibrary:
                 record = decode_record(data)
                 if record.id != name:
                     raise BadRecord(f"it calls itself {record.id!r}")
-                if record.codebooks != codebooks:
-                    raise BadRecord(f"it was made for a model of {record.codebooks} codebooks, not {codebooks}")
+                if not fits(record.voice()):
+                    raise BadRecord("it was made for another model")
             except BadRecord as error:
                 log.warning("voice %s in %s is not used: %s", name, folder.path, error)
                 continue

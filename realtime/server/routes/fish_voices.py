@@ -56,6 +56,7 @@ _CREDIT = {
     "has_free_credit": True,
 }
 _PACKAGE = {
+    "_id": "local",
     "user_id": "local",
     "type": "local",
     "total": 1_000_000,
