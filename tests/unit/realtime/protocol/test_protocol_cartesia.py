@@ -216,3 +216,18 @@ def test_word_times_are_seconds_of_the_context() -> None:
     words = (replies.WordTiming("Hi", 0.0, 200.0), replies.WordTiming("you", 300.0, 600.4))
     times = timestamps_message(words)["word_timestamps"]
     assert times == {"words": ["Hi", "you"], "start": [0.0, 0.3], "end": [0.2, 0.6]}
+
+
+def test_a_voice_that_is_warm_too_late_for_its_stream_is_of_no_interest() -> None:
+    """A context of nothing is over before its slot is warm, and both come in one delivery: the socket failed of it."""
+    talk = socket()
+    talk.send(asks("a", ""))
+    context = talk.dialect.context("a")
+    assert context is not None
+    context.utterance_done(1)
+    context.stream_closed(1, None, talk.now)
+    context.warmed("anna")
+    talk.pump()
+    assert kinds(talk, "a") == ["done"]
+    assert talk.left == ["a"]
+    assert talk.shut is None
