@@ -167,3 +167,13 @@ async def test_a_failure_half_way_is_no_whole_answer(server: Server) -> None:
         async with http(doomed) as client:
             with pytest.raises(httpx.HTTPError):
                 await client.post("/v1/tts", json={"text": TEXT * 20, "format": "pcm"})
+
+
+async def test_who_hangs_up_while_waiting_for_a_slot_does_not_keep_the_place() -> None:
+    with running(config={"queue_s": 60.0}, engine={"slots": 1, "step_s": 0.005}) as busy:
+        async with busy.caller() as caller, http(busy) as client:
+            await caller.say("start", request={"text": "A long text. " * 100, "format": "pcm"})
+            await caller.hear("audio")
+            with pytest.raises(httpx.ReadTimeout):
+                await client.post("/v1/tts", json={"text": TEXT}, timeout=0.3)
+            await busy.metric_becomes("kingfisher_sessions", 1)

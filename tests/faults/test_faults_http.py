@@ -110,9 +110,7 @@ async def test_fault_3_a_request_for_nothing_is_answered(server: Server, route: 
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"text": 5}', b"[" * 100_000, b"\xff\xfe", b"{}"])
-async def test_fault_81_a_body_without_text_is_the_clients_mistake_or_silence(
-    server: Server, route: str, body: bytes
-) -> None:
+async def test_fault_81_a_body_without_text_is_a_clear_no_or_silence(server: Server, route: str, body: bytes) -> None:
     async with http(server) as client:
         answer = await client.post(keyed(route), content=body, headers={"Content-Type": "application/json"})
     if answer.status_code == 200:

@@ -23,10 +23,11 @@ from realtime.protocol.cartesia.replies import (
     flush_done_message,
     timestamps_message,
 )
-from realtime.protocol.cartesia.request import buffer_delay_ms, raw_output, speech_request
+from realtime.protocol.cartesia.request import buffer_delay_ms, socket_request
 from realtime.protocol.context import Context
 from realtime.protocol.contexts import ContextsDialect, SocketLimits, decoded
 from realtime.protocol.dialect import ContextKey
+from realtime.protocol.word_estimate import WordEstimate
 
 __all__ = ["MAX_CONTEXTS", "CartesiaSocket"]
 
@@ -51,6 +52,7 @@ class _Books:
     flushes: int = 0
     flush_id: int = 1
     """Of the audio that comes now: one more than the flushes that were answered."""
+    estimate: WordEstimate = field(default_factory=WordEstimate)
 
 
 class CartesiaSocket(ContextsDialect):
@@ -102,7 +104,7 @@ class CartesiaSocket(ContextsDialect):
     def _open(self, key: ContextKey, message: GenerationRequest, now: float) -> Context:
         if len(self._contexts) >= MAX_CONTEXTS:
             raise TooManySessions(f"{MAX_CONTEXTS} contexts are active on this socket, which is the limit")
-        request = speech_request(message, raw_output(message.output_format))
+        request = socket_request(message)
         delay_ms = buffer_delay_ms(message.max_buffer_delay_ms)
         context = self._add(key)
         self._books[key] = _Books(bool(message.add_timestamps), delay_ms, now)
@@ -134,8 +136,8 @@ class CartesiaSocket(ContextsDialect):
         match reply:
             case replies.Audio():
                 self._send_for(key, chunk_message(reply) | {"flush_id": books.flush_id})
-                if books.has_timestamps and reply.timings:
-                    self._send_for(key, timestamps_message(reply.timings) | {"flush_id": books.flush_id})
+                if (words := books.estimate.words(reply)) and books.has_timestamps:
+                    self._send_for(key, timestamps_message(words) | {"flush_id": books.flush_id})
             case replies.Flushed(seq=seq):
                 if seq in books.asked_flushes:
                     books.asked_flushes.remove(seq)

@@ -25,7 +25,7 @@ ERROR_NAMES = {
 
 def audio_message(reply: Audio, alignment: Alignment, context: dict[str, str]) -> dict[str, Any]:
     """`context` is the field that names it, or nothing."""
-    times = alignment.of(reply.timings)
+    times = alignment.of(reply)
     sound = base64.b64encode(reply.chunk.data).decode()
     return {"audio": sound, "isFinal": False, **context, "alignment": times, "normalizedAlignment": times}
 

@@ -23,6 +23,7 @@ from realtime.protocol.elevenlabs.multi import MultiStream
 from realtime.protocol.elevenlabs.request import socket_settings, speech_request
 from realtime.protocol.elevenlabs.single import SingleStream
 from realtime.protocol.replies import Audio, Reply, WordTiming
+from realtime.protocol.word_estimate import WordEstimate
 from realtime.server.body import read_json
 from realtime.server.hub import Hub
 from realtime.server.refusal import retry_headers, status_of
@@ -116,17 +117,18 @@ class _Speech:
 
 
 async def _timed_lines(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
+    estimate = WordEstimate()
     async for reply in replies:
         if isinstance(reply, Audio):
-            yield msgspec.json.encode(timed_sound(reply.chunk.data, reply.timings)) + b"\n"
+            yield msgspec.json.encode(timed_sound(reply.chunk.data, estimate.words(reply))) + b"\n"
 
 
 async def _timed_whole(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
-    data, words = bytearray(), list[WordTiming]()
+    data, words, estimate = bytearray(), list[WordTiming](), WordEstimate()
     async for reply in replies:
         if isinstance(reply, Audio):
             data += reply.chunk.data
-            words += reply.timings
+            words += estimate.words(reply)
     yield msgspec.json.encode(timed_sound(bytes(data), words))
 
 

@@ -231,3 +231,13 @@ def test_a_voice_that_is_warm_too_late_for_its_stream_is_of_no_interest() -> Non
     assert kinds(talk, "a") == ["done"]
     assert talk.left == ["a"]
     assert talk.shut is None
+
+
+def test_words_come_with_times_only_where_they_were_asked_for() -> None:
+    talk = socket()
+    talk.send(asks("a", SENTENCE, add_timestamps=True), asks("b", SENTENCE))
+    talk.run()
+    (times,) = [message["word_timestamps"] for message in talk.maps if message["type"] == "timestamps"]
+    assert times["words"] == SENTENCE.split()
+    assert times["start"] == sorted(times["start"])
+    assert "timestamps" not in kinds(talk, "b")

@@ -292,9 +292,9 @@ WORDS = (WordTiming("Hi", 0.0, 200.0), WordTiming("you", 300.0, 600.0))
 
 def test_synced_alignments_count_from_the_begin_of_the_context() -> None:
     alignment = Alignment(is_synced=True)
-    assert alignment.of(()) is None
-    first = alignment.of(WORDS[:1])
-    second = alignment.of(WORDS[1:])
+    assert alignment.of_words(()) is None
+    first = alignment.of_words(WORDS[:1])
+    second = alignment.of_words(WORDS[1:])
     assert first is not None
     assert second is not None
     assert first["chars"] == ["H", "i", " "]
@@ -307,10 +307,22 @@ def test_unsynced_alignments_add_up_to_the_synced_ones() -> None:
     """What a client finds that adds the end of each alignment to its clock."""
     alignment, clock_ms, starts = Alignment(is_synced=False), 0, []
     for word in WORDS:
-        part = alignment.of((word,))
+        part = alignment.of_words((word,))
         assert part is not None
         starts += [clock_ms + start_ms for start_ms in part["charStartTimesMs"]]
         clock_ms += part["charStartTimesMs"][-1] + part["charDurationsMs"][-1]
-    whole = Alignment(is_synced=True).of(WORDS)
+    whole = Alignment(is_synced=True).of_words(WORDS)
     assert whole is not None
     assert starts == whole["charStartTimesMs"]
+
+
+def test_every_word_is_aligned_in_order_over_a_whole_context() -> None:
+    for synced in ("true", "false"):
+        talk = multi(sync_alignment=synced)
+        text = "Hello there, how are you? I am fine, thank you. "
+        talk.send({"text": text, "context_id": "a"}, {"context_id": "a", "close_context": True})
+        talk.run()
+        parts = [message["alignment"] for message in talk.maps if message.get("alignment")]
+        assert "".join(char for part in parts for char in part["chars"]).split() == text.split()
+        assert all(part["charStartTimesMs"] == sorted(part["charStartTimesMs"]) for part in parts)
+        assert min(start for part in parts for start in part["charStartTimesMs"]) >= 0
