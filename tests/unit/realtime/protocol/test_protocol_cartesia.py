@@ -215,6 +215,21 @@ def test_word_times_are_seconds_of_the_context() -> None:
     assert times == {"words": ["Hi", "you"], "start": [0.0, 0.3], "end": [0.2, 0.6]}
 
 
+def test_a_voice_that_is_warm_too_late_for_its_stream_is_of_no_interest() -> None:
+    """A context of nothing is over before its slot is warm, and both come in one delivery: the socket failed of it."""
+    talk = socket()
+    talk.send(asks("a", ""))
+    context = talk.dialect.context("a")
+    assert context is not None
+    context.utterance_done(1)
+    context.stream_closed(1, None, talk.now)
+    context.warmed("anna")
+    talk.pump()
+    assert kinds(talk, "a") == ["done"]
+    assert talk.left == ["a"]
+    assert talk.shut is None
+
+
 def test_words_come_with_times_only_where_they_were_asked_for() -> None:
     talk = socket()
     talk.send(asks("a", SENTENCE, add_timestamps=True), asks("b", SENTENCE))
