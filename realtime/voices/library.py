@@ -7,16 +7,24 @@ import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from engine.api import Voice
 from realtime.errors import BadReference
 from realtime.voices.folder import Folder
 from realtime.voices.record import BadRecord, VoiceRecord, decode_record, encode_record
 
-__all__ = ["MAX_VOICES", "VoiceLibrary"]
+__all__ = ["MAX_VOICES", "VoiceLibrary", "voice_of"]
 
 log = logging.getLogger(__name__)
 
 MAX_VOICES = 1_000
+
+
+def voice_of(record: VoiceRecord) -> Voice:
+    """As the engine wants it; the codes are read-only."""
+    codes = np.frombuffer(record.codes, "<i2").reshape(record.codebooks, -1)
+    return Voice(record.id, record.transcript, codes, record.description or record.title)
 
 
 class VoiceLibrary:
@@ -34,7 +42,7 @@ class VoiceLibrary:
                 record = decode_record(data)
                 if record.id != name:
                     raise BadRecord(f"it calls itself {record.id!r}")
-                if not fits(record.voice()):
+                if not fits(voice_of(record)):
                     raise BadRecord("it was made for another model")
             except BadRecord as error:
                 log.warning("voice %s in %s is not used: %s", name, folder.path, error)
@@ -69,4 +77,4 @@ class VoiceLibrary:
 
     def _keep(self, record: VoiceRecord) -> None:
         self._records[record.id] = record
-        self._voices[record.id] = record.voice()
+        self._voices[record.id] = voice_of(record)
