@@ -240,12 +240,16 @@ class Engine(Protocol):
         ...
 
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
-        """Clip thread: beside prefills and steps, as it touches no slot. Any common audio file -> a voice.
-        Raises BadReference."""
+        """Clip thread: beside prefills and steps, as it touches no slot. Any common audio file -> a voice; without
+        a transcript (empty) it is taken from the sound alone. Raises BadReference."""
         ...
 
     def submit(self, plan: StepPlan) -> Ticket:
         """Decode thread. Starts a step and returns without waiting for its results."""
+        ...
+
+    def is_done(self, ticket: Ticket) -> bool:
+        """Decode thread. Whether `collect` would not wait."""
         ...
 
     def collect(self, ticket: Ticket) -> StepResult:

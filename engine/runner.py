@@ -164,9 +164,7 @@ class Runner:
         return 0 if cached else tokens
 
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
-        """Any common audio file -> a voice. Raises BadReference."""
-        if not transcript.strip():
-            raise BadReference("a reference clip needs the text it speaks")
+        """Any common audio file -> a voice; an empty transcript leaves the sound alone. Raises BadReference."""
         # Only cloning needs the audio-file libraries: a bare GPU image runs the engine without them.
         from engine.codec.audio_file import decode_clip
 
@@ -205,6 +203,10 @@ class Runner:
         book.vocoded_frames += item.frames
         assert book.vocoded_frames <= book.submitted_frames, f"slot {item.slot}: frame not decoded yet"
         return VocodeRow(item.slot, item.first_frame, item.frames, item.reset)
+
+    def is_done(self, ticket: StepTicket) -> bool:
+        """Whether `collect` would not wait."""
+        return self._backend.is_done(ticket.device)
 
     def collect(self, ticket: StepTicket) -> StepResult:
         """Wait for a step. Raises EngineError."""

@@ -53,10 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from kingfisher_client import say
 
+    from engine.gate import command as gate
+
+    gate.add_arguments(
+        commands.add_parser("gate", help="check a model's numbers or a GPU's speed against what they were")
+    )
     say.add_arguments(commands.add_parser("say", help="speak through a running server"))
     options = parser.parse_args(arguments)
     if options.command == "say":
         return say.run(options)
+    if options.command == "gate":
+        return gate.run(options)
     try:
         config = ServerConfig.read(vars(options))
     except SettingError as error:
@@ -80,12 +87,17 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     parser.add_argument("--max-sessions", type=int)
+    parser.add_argument("--voices-dir", help="where uploaded voices are kept")
     parser.add_argument("--workers", type=int, help="encoder threads")
     parser.add_argument("--queue-s", type=float, help="how long a session with text may wait for a slot")
     parser.add_argument("--drain-s", type=float, help="how long streams may go on after SIGTERM")
     parser.add_argument("--idle-s", type=float, help="close sockets without a stream after this time")
     parser.add_argument("--stall-s", type=float, help="drop clients that take no data for this time")
     parser.add_argument("--api-keys-file", help="one accepted key per line")
+    parser.add_argument("--tls-cert", help="PEM file of a certificate: serve https and wss")
+    parser.add_argument("--tls-key", help="PEM file of its key")
+    parser.add_argument("--key-sessions", type=int, help="sessions that one key may have open (default: no limit)")
+    parser.add_argument("--key-sessions-per-minute", type=int, help="sessions that one key may open in a minute")
     parser.add_argument("--log-level", choices=CHOICES["log_level"])
 
 

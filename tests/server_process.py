@@ -73,7 +73,12 @@ def server_process(*arguments: str, environment: dict[str, str] | None = None) -
                 [sys.executable, "-m", "realtime", "serve", "--port", str(port), *arguments],
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": paths,
+                    "KINGFISHER_VOICES_DIR": str(Path(folder) / "voices"),
+                    **(environment or {}),
+                },
             )
         server = ServerProcess(process, port, log)
         try:

@@ -78,6 +78,10 @@ class Backend(Protocol):
         """Decode thread. One frame for each slot of `decode`, then the codec rows. Does not wait."""
         ...
 
+    def is_done(self, ticket: Any) -> bool:
+        """Decode thread. Whether `collect` would not wait."""
+        ...
+
     def collect(self, ticket: Any) -> BackendResult:
         """Decode thread. Wait for a submitted step; tickets are collected in order."""
         ...

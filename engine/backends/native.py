@@ -121,6 +121,9 @@ class NativeBackend:
         decoded = self._ar.submit(self._decode, decode)
         return _Ticket(decoded, self._codec_stream.submit(self._vocode, vocode, decoded))
 
+    def is_done(self, ticket: _Ticket) -> bool:
+        return ticket.vocoded.done()  # it waits for the decoded ones itself
+
     def collect(self, ticket: _Ticket) -> BackendResult:
         ended, bad_rows, decode_s = ticket.decoded.result()
         pcm, vocode_s = ticket.vocoded.result()

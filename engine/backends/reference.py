@@ -101,8 +101,17 @@ class ReferenceBackend:
         pcm = [self._vocode(row) for row in vocode]
         return BackendResult(ended, pcm, bad_rows, decoded - began, time.perf_counter() - decoded)
 
+    def is_done(self, ticket: BackendResult) -> bool:
+        return True
+
     def collect(self, ticket: BackendResult) -> BackendResult:
         return ticket
+
+    def codes(self, slot: int) -> npt.NDArray[np.int64]:
+        """[K, F]: the frames of the slot's current unit, for gates and tests."""
+        frames = self._slots[slot].codes
+        k = self._model.config.num_codebooks
+        return np.zeros((k, 0), np.int64) if not frames else torch.stack(frames, dim=1).cpu().numpy()
 
     def close(self) -> None:
         self._slots.clear()

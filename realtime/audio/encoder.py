@@ -7,12 +7,17 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from realtime.audio.blocks import BlockEncoder
 from realtime.audio.chunk import AudioChunk
+from realtime.audio.f32 import F32Encoder
+from realtime.audio.g711 import G711Encoder
+from realtime.audio.libav import AacCodec, FlacCodec, Mp3Codec
 from realtime.audio.ogg import OggOpusEncoder
 from realtime.audio.opus import OPUS_RATES_HZ, OpusEncoder
 from realtime.audio.packetizer import OpusPacketsEncoder, Packetizer
 from realtime.audio.pcm import PcmEncoder, wav_header
 from realtime.audio.resample import Resampler
+from realtime.audio.shaped import ShapedEncoder
 from realtime.protocol.events import OutputSpec
 
 __all__ = ["AudioEncoder", "make_encoder", "output_rate_hz"]
@@ -47,6 +52,13 @@ def output_rate_hz(spec: OutputSpec, engine_rate_hz: int) -> int:
 
 def make_encoder(spec: OutputSpec, engine_rate_hz: int) -> AudioEncoder:
     """An encoder for one stream. `spec` was checked by the protocol. Raises OpusUnavailable."""
+    encoder = _of_format(spec, engine_rate_hz)
+    if spec.speed == 1.0 and spec.volume_db == 0.0:
+        return encoder
+    return ShapedEncoder(encoder, spec.speed, spec.volume_db, engine_rate_hz)
+
+
+def _of_format(spec: OutputSpec, engine_rate_hz: int) -> AudioEncoder:
     rate_hz = output_rate_hz(spec, engine_rate_hz)
     resampler = Resampler(engine_rate_hz, rate_hz)
     match spec.format:
@@ -54,7 +66,17 @@ def make_encoder(spec: OutputSpec, engine_rate_hz: int) -> AudioEncoder:
             return PcmEncoder(resampler, rate_hz)
         case "wav":
             return PcmEncoder(resampler, rate_hz, header=wav_header(rate_hz))
+        case "f32":
+            return F32Encoder(resampler, rate_hz)
+        case "mulaw" | "alaw":
+            return G711Encoder(resampler, rate_hz, spec.format)
         case "opus_packets":
             return OpusPacketsEncoder(Packetizer(resampler, OpusEncoder(rate_hz, spec.opus_bitrate)))
         case "opus":
             return OggOpusEncoder(Packetizer(resampler, OpusEncoder(rate_hz, spec.opus_bitrate)))
+        case "mp3":
+            return BlockEncoder(resampler, Mp3Codec(rate_hz, spec.mp3_bitrate))
+        case "aac":
+            return BlockEncoder(resampler, AacCodec(rate_hz))
+        case "flac":
+            return BlockEncoder(resampler, FlacCodec(rate_hz))

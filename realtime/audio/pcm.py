@@ -16,11 +16,13 @@ MIN_EVENT_BYTES = 1_026
 """Some clients in use drop audio events of 1024 bytes or less; whole samples above that."""
 
 
-def wav_header(rate_hz: int) -> bytes:
-    """A WAV header for a stream of unknown length: both sizes 0xFFFFFFFF, mono s16le."""
+def wav_header(rate_hz: int, data_bytes: int | None = None) -> bytes:
+    """A WAV header, mono s16le. `data_bytes` None: a stream of unknown length, both sizes 0xFFFFFFFF."""
     unknown = 0xFFFFFFFF
+    data_size = unknown if data_bytes is None else data_bytes
+    riff_size = unknown if data_bytes is None else data_bytes + 36
     fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate_hz, rate_hz * 2, 2, 16)
-    return struct.pack("<4sI4s", b"RIFF", unknown, b"WAVE") + fmt + struct.pack("<4sI", b"data", unknown)
+    return struct.pack("<4sI4s", b"RIFF", riff_size, b"WAVE") + fmt + struct.pack("<4sI", b"data", data_size)
 
 
 class PcmEncoder:

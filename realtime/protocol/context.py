@@ -13,22 +13,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from realtime.audio.chunk import AudioChunk
-from realtime.errors import BadOrder, StreamFault, TooMuchText, UnknownVoice
+from realtime.errors import BadOrder, BadRequest, StreamFault, TooMuchText, UnknownVoice
 from realtime.protocol.events import (
     Begin,
     Cancel,
     CloseStream,
     End,
     Finished,
+    Reference,
     SessionEvent,
     UseVoice,
 )
 from realtime.protocol.replies import Cancelled, Finish, Flushed, Reply, Warm, Warning
 from realtime.protocol.request import StreamRequest
+from realtime.protocol.turns import Flush, Said, Stop, TurnEnd, Turns
 from realtime.protocol.utterance import Stream, Utterance
 from realtime.text.segmenter import Segmenter
 
 __all__ = ["Context"]
+
+_END_OF_TURN = 0
+"""The mark behind a turn; clients' flushes count from 1."""
 
 
 class Context:
@@ -87,7 +92,7 @@ class Context:
             self.refuse(fault)
             return
         seed = self._new_seed() if request.seed is None else request.seed
-        self._stream = Stream(now, request, seed)
+        self._stream = Stream(now, request, seed, turns=Turns(len(request.speakers)) if request.speakers else None)
         self._events.append(voice)
         self._begin(self._stream, is_new=True)
         if request.text:
@@ -108,7 +113,15 @@ class Context:
         if stream.chars > self._max_stream_chars:
             self.fail(TooMuchText(f"the stream's text has over {self._max_stream_chars} characters"), now)
             return
-        self._events += utterance.feed(text)
+        if stream.turns is None:
+            self._events += utterance.feed(text)
+            return
+        try:
+            stream.turns.text(text)
+        except BadRequest as fault:
+            self.fail(fault, now)
+        else:
+            self._take_turns(stream.turns, utterance)
 
     def flush(self, now: float) -> None:
         """Speak what was held back; answered by Flushed. Raises BadOrder outside a stream and after `stop`."""
@@ -117,7 +130,11 @@ class Context:
         stream, utterance = found
         stream.flushes += 1
         try:
-            self._events += utterance.flush(stream.flushes)
+            if stream.turns is None:
+                self._events += utterance.flush(stream.flushes)
+            else:
+                stream.turns.flush(stream.flushes)
+                self._take_turns(stream.turns, utterance)
         except TooMuchText as fault:
             self.fail(fault, now)
 
@@ -126,7 +143,11 @@ class Context:
         if (found := self._open("stop")) is not None:
             stream, utterance = found
             stream.is_stopping = True
-            self._events += utterance.end()
+            if stream.turns is None:
+                self._events += utterance.end()
+            else:
+                stream.turns.stop()
+                self._take_turns(stream.turns, utterance)
 
     def cancel(self, played_ms: float | None) -> None:
         """Barge-in, answered by Cancelled: what was not heard is dropped; the stream goes on with new text.
@@ -137,6 +158,8 @@ class Context:
             self._replies.append(Cancelled(self._utterances))
             return
         spoken, remaining = utterance.split_at(played_ms)
+        if stream.turns is not None:
+            remaining = f"{remaining} {stream.turns.drop()}".strip()
         self._replies.append(Cancelled(utterance.number, spoken, remaining, utterance.audio_ms))
         if stream.is_closing:
             # Nothing is left to speak. The container's end, still to come, would be heard: it is dropped.
@@ -193,12 +216,17 @@ class Context:
         current, _ = self._current(utterance)
         if current is not None:
             current.flush_answered()
-            self._replies.append(Flushed(seq, current.audio_ms))
+            if seq != _END_OF_TURN:
+                self._replies.append(Flushed(seq, current.audio_ms))
 
     def utterance_done(self, utterance: int) -> None:
         """The utterance was ended by `stop` and all its audio was sent."""
         current, stream = self._current(utterance)
-        if current is not None and stream is not None:
+        if current is None or stream is None:
+            return
+        if stream.turns is not None and stream.turns.is_ending:
+            self._next_turn(stream, stream.turns)
+        else:
             stream.is_closing = True
             self._events.append(CloseStream(current.number))
 
@@ -232,12 +260,40 @@ class Context:
                 known = ", ".join(sorted(self._voices)[:20])
                 raise UnknownVoice(f"there is no voice {request.voice[:80]!r}; known voices: {known}")
             return UseVoice(request.voice, None)
-        if request.reference_id is not None:
-            if request.reference_id in self._voices:
-                return UseVoice(request.reference_id, None)
-            message = f"there is no voice {request.reference_id[:80]!r}; {self._voice!r} speaks instead"
-            self._replies.append(Warning("unknown_voice", message))
+        return self._voice_of(request.speakers[0] if request.speakers else request.reference_id)
+
+    def _voice_of(self, speaker: str | Reference | None) -> UseVoice:
+        if isinstance(speaker, Reference):
+            return UseVoice(None, speaker)
+        if speaker is None:
+            return UseVoice(self._voice, None)
+        if speaker in self._voices:
+            return UseVoice(speaker, None)
+        message = f"there is no voice {speaker[:80]!r}; {self._voice!r} speaks instead"
+        self._replies.append(Warning("unknown_voice", message))
         return UseVoice(self._voice, None)
+
+    # ---- turns of several speakers -------------------------------------------------------------------
+
+    def _take_turns(self, turns: Turns, utterance: Utterance) -> None:
+        """The utterance under way takes what is its own. Raises TooMuchText."""
+        for item in turns.take():
+            match item:
+                case Said(text=text):
+                    self._events += utterance.feed(text)
+                case Flush(seq=seq):
+                    self._events += utterance.flush(seq)
+                case TurnEnd():
+                    # The mark lets out what the encoder holds: the next turn's beginning would discard it.
+                    self._events += utterance.flush(_END_OF_TURN) + utterance.end()
+                case Stop():
+                    self._events += utterance.end()
+
+    def _next_turn(self, stream: Stream, turns: Turns) -> None:
+        self._events.append(self._voice_of(stream.request.speakers[turns.next()]))
+        self._begin(stream, is_new=False)
+        assert self._utterance is not None
+        self._take_turns(turns, self._utterance)
 
     def _begin(self, stream: Stream, *, is_new: bool) -> None:
         request, utterance = stream.request, self._next_utterance(stream)
@@ -255,7 +311,7 @@ class Context:
 
     def _next_utterance(self, stream: Stream) -> Utterance:
         self._utterances += 1
-        segmenter = Segmenter(stream.request.chunk_chars)
+        segmenter = Segmenter(stream.request.chunk_chars, stream.request.first_clause_chars)
         self._utterance = Utterance(self._utterances, segmenter, stream.request.normalize)
         return self._utterance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-AudioFormat = Literal["opus", "opus_packets", "pcm", "wav"]
+AudioFormat = Literal["opus", "opus_packets", "pcm", "wav", "f32", "mulaw", "alaw", "mp3", "aac", "flac"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,11 @@ class OutputSpec:
     """None: the voice's own rate (48000 for opus)."""
     opus_bitrate: int | None = 32000
     """bit/s; None: libopus chooses."""
+    mp3_bitrate: int = 128_000
+    """bit/s, constant."""
+    speed: float = 1.0
+    """Of speech, at the same pitch."""
+    volume_db: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class Audio:
     """Number of the unit it belongs to; None: the container's end."""
     text: str
     """The unit's text as the client wrote it, with its first audio; else empty."""
+    timings: tuple[WordTiming, ...] = ()
+    """The words whose times became known with this chunk, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 from realtime.errors import BadRequest
 from realtime.protocol.events import OutputSpec, Reference
+from realtime.text.segmenter import FIRST_CLAUSE_CHARS
 
-__all__ = ["CHUNK_CHARS", "DEFAULT_CHUNK_CHARS", "DEFAULT_LEAD_S", "StreamRequest", "checked_number"]
+__all__ = ["CHUNK_CHARS", "DEFAULT_CHUNK_CHARS", "DEFAULT_LEAD_S", "HTTP_LEAD_S", "StreamRequest", "checked_number"]
 
 CHUNK_CHARS = (100, 300)
 DEFAULT_CHUNK_CHARS = 200
 DEFAULT_LEAD_S = 3.0
+HTTP_LEAD_S = 30.0
+"""Whoever asks by HTTP wants the sound soon; from here on playback sets the pace, for the sake of those who listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,13 @@ class StreamRequest:
     reference_id: str | None = None
     """Falls back to the context's own voice with a warning."""
     reference: Reference | None = None
+    speakers: tuple[str | Reference, ...] = ()
+    """Who speaks the turns that `<|speaker:N|>` begins, by N: ids like `reference_id`, or clips. Empty: the text has
+    no turns."""
     output: OutputSpec = field(default_factory=OutputSpec)
     chunk_chars: int = DEFAULT_CHUNK_CHARS
+    first_clause_chars: int | None = FIRST_CLAUSE_CHARS
+    """See realtime.text.segmenter: how early speech may begin."""
     normalize: bool = True
     temperature: float = 0.7
     top_p: float = 0.8

@@ -12,6 +12,7 @@ from realtime.errors import TooMuchText
 from realtime.protocol.events import End, Mark, SessionEvent, Speak
 from realtime.protocol.replies import Audio
 from realtime.protocol.request import StreamRequest
+from realtime.protocol.turns import Turns
 from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Segmenter, is_speakable
 
@@ -55,6 +56,8 @@ class Stream:
     """All audio was sent; only the container's end is still to come."""
     first_text_s: float | None = None
     ttfa_ms: dict[str, float] | None = None
+    turns: Turns | None = None
+    """None: one voice speaks everything."""
 
     def took_text(self, text: str, now: float) -> None:
         self.chars += len(text)

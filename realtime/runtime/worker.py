@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,7 +61,10 @@ class Forget:
     session: SessionId
 
 
-WorkItem = OpenStream | SkipTo | CloseStream | Forget | list[Output] | None
+_Control = OpenStream | SkipTo | CloseStream | Forget
+_Item = _Control | Output
+
+WorkItem = _Control | list[Output] | None
 """None asks the worker to end."""
 
 
@@ -76,27 +80,37 @@ class _Voice:
 
 
 class Worker:
-    """Runs in a thread of its own (`run`); `deliver` is called once per batch, from that thread."""
+    """Runs in a thread of its own (`run`); `deliver` is called from that thread."""
 
     def __init__(self, inbox: Mailbox[WorkItem], deliver: Callable[[list[Delivery]], None]) -> None:
         self._inbox, self._deliver = inbox, deliver
         self._voices: dict[SessionId, _Voice] = {}
 
     def run(self) -> None:
+        """Until None comes. Within a session in order; of several sessions, first the one whose listener waits for the
+        first sound. What is made goes out at once: encoding one session's long chunk must not delay another's."""
+        waiting: OrderedDict[SessionId, deque[_Item]] = OrderedDict()
+        urgent: deque[SessionId] = deque()
         while True:
-            deliveries: list[Delivery] = []
-            for item in self._inbox.take_all(timeout_s=None):
+            for item in self._inbox.take_all(timeout_s=0.0 if waiting else None):
                 if item is None:
                     return
-                if isinstance(item, list):
-                    for output in item:
-                        deliveries += self._encode(output)
-                else:
-                    deliveries += self._control(item)
-            if deliveries:
+                for one in item if isinstance(item, list) else (item,):
+                    waiting.setdefault(one.session, deque()).append(one)
+                    if isinstance(one, UnitAudio) and one.times is not None:
+                        urgent.append(one.session)
+            if not waiting:
+                continue
+            session = urgent.popleft() if urgent else next(iter(waiting))
+            if deliveries := [made for one in waiting.pop(session, ()) for made in self._do(one)]:
                 self._deliver(deliveries)
 
-    def _control(self, item: OpenStream | SkipTo | CloseStream | Forget) -> list[Delivery]:
+    def _do(self, item: _Item) -> list[Delivery]:
+        if isinstance(item, OpenStream | SkipTo | CloseStream | Forget):
+            return self._control(item)
+        return self._encode(item)
+
+    def _control(self, item: _Control) -> list[Delivery]:
         if isinstance(item, OpenStream):
             try:
                 self._voices[item.session] = _Voice(item.make_encoder(), item.utterance)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from realtime.errors import HandshakeRefused
 from realtime.server.auth import check_key
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response
-from realtime.server.routes import fish
+from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, fish_voices, hooks, openai
+from realtime.server.tokens import TOKEN_S, make_token
 
 __all__ = ["make_app"]
 
@@ -38,12 +41,35 @@ _SECURITY_HEADERS = {
 }
 
 
-class _SecurityHeaders(BaseHTTPMiddleware):
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        response = await call_next(request)
-        for name, value in _SECURITY_HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+class _SecurityHeaders:
+    """Adds them to whatever answers. Bare ASGI: starlette's BaseHTTPMiddleware ends a body properly whose maker failed,
+    so that a cut answer would look whole."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+class _CountsKeys:
+    """However a socket or request ends, its key is told."""
+
+    def __init__(self, app: ASGIApp, hub: Hub) -> None:
+        self._app, self._hub = app, hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._hub.gone(scope)
 
 
 def make_app(hub: Hub) -> Starlette:
@@ -69,6 +95,15 @@ def make_app(hub: Hub) -> Starlette:
         rate_hz = hub.runtime.engine.limits.sample_rate_hz
         return JSONResponse({"voices": listed, "default": hub.default_voice, "sample_rate": rate_hz})
 
+    async def token(request: Request) -> Response:
+        """A token for a page, made from the key of its backend. A token makes no token."""
+        try:
+            key = check_key(request, hub.config.api_keys, takes_tokens=False)
+        except HandshakeRefused as refusal:
+            return refusal_response(refusal)
+        made = None if key is None else make_token(key, time.time())
+        return JSONResponse({"token": made, "expires_in_s": TOKEN_S}, headers={"Cache-Control": "no-store"})
+
     async def module(request: Request) -> Response:
         return FileResponse(PAGE_FOLDER / "kingfisher.js", media_type="text/javascript")
 
@@ -81,7 +116,14 @@ def make_app(hub: Hub) -> Starlette:
     return Starlette(
         routes=[
             *fish.routes(hub),
+            *fish_voices.routes(hub),
+            *elevenlabs.routes(hub),
+            *cartesia.routes(hub),
+            *deepgram.routes(hub),
+            *hooks.routes(hub),
+            *openai.routes(hub),
             Route("/v1/voices", voices),
+            Route("/v1/tokens", token, methods=["POST"]),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
@@ -93,5 +135,5 @@ def make_app(hub: Hub) -> Starlette:
                 if (PAGE_FOLDER / part).is_dir()
             ),
         ],
-        middleware=[Middleware(_SecurityHeaders)],
+        middleware=[Middleware(_CountsKeys, hub=hub), Middleware(_SecurityHeaders)],
     )

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import secrets
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from engine.api import Engine, Voice
+from engine.api import Codes, Engine, Voice
 from realtime.config import ServerConfig
 from realtime.errors import (
+    BadReference,
     Draining,
     HandshakeRefused,
     Internal,
     StreamFault,
     TooManySessions,
     Unavailable,
+    UnknownVoice,
     VoiceNotFound,
 )
 from realtime.metrics import Metrics
@@ -36,13 +40,20 @@ from realtime.runtime.runtime import Runtime
 from realtime.scheduler.job import Close, SessionId
 from realtime.server.auth import check_key, chosen_subprotocol
 from realtime.server.connection import INTERNAL, Connection
+from realtime.server.limits import KeyLimits
 from realtime.server.seat import Guard, Seat
+from realtime.voices.clips import ClipCache
+from realtime.voices.folder import Folder
+from realtime.voices.library import VoiceLibrary
+from realtime.voices.limits import checked_transcript
 
 __all__ = ["Hub", "Member"]
 
 log = logging.getLogger(__name__)
 
-CLONE_CACHE_ENTRIES = 64
+MAX_JOINED_S = 31.0
+"""Of the clips of a voice; a single one may have 30 s, which fill up their last frame."""
+
 TICK_S = 1.0
 
 HUNG_S = 30.0
@@ -54,6 +65,9 @@ LAST_WORDS_S = 2.0
 """For messages and close frames of sessions that were given up."""
 
 SERVER_GOES_DOWN = 1012
+
+_KEY_IN_SCOPE = "kingfisher.key"
+"""Where an ASGI scope holds the key that was counted for it."""
 
 
 class Member(Protocol):
@@ -74,12 +88,13 @@ class Hub:
         """`on_failure` is called after the engine died and every session was told."""
         self.config, self.metrics = config, Metrics()
         self._on_failure = on_failure
+        self._key_limits = KeyLimits(config.key_sessions, config.key_sessions_per_minute)
         self._runtime: Runtime | None = None
         self._members: set[Member] = set()
         self._seats: dict[SessionId, Seat] = {}
         self._ids, self._requests = count(1), count(1)
-        self._clones: OrderedDict[str, Voice] = OrderedDict()
-        self._cloning = asyncio.Lock()
+        self._library: VoiceLibrary | None = None
+        self._clips: ClipCache | None = None
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self._is_draining = self._has_failed = False
@@ -90,6 +105,9 @@ class Hub:
 
     def open(self, engine: Engine) -> None:
         """The engine is loaded and warm: from here on the server is ready."""
+        home, codebooks = Path(self.config.voices_dir).expanduser(), engine.limits.num_codebooks
+        self._library = VoiceLibrary(Folder(home, ".voice"), codebooks)
+        self._clips = ClipCache(Folder(home / "clips", ".codes"), codebooks, self.config.model)
         self._runtime = Runtime(
             engine,
             on_deliveries=self._dispatch,
@@ -104,11 +122,11 @@ class Hub:
         self.metrics.speaking.set_function(lambda: self.runtime.sessions_speaking)
         self._ticker = asyncio.create_task(self._tick_forever(), name="tick")
 
-    def close(self) -> bool:
-        """False if a thread of the engine could not be ended."""
+    def close(self, within_s: float = 5.0) -> bool:
+        """False if a thread of the engine could not be ended in this time."""
         if self._ticker is not None:
             self._ticker.cancel()
-        return self._runtime is None or self._runtime.stop()
+        return self._runtime is None or self._runtime.stop(within_s)
 
     async def drain(self) -> None:
         """Refuse new sessions; let streams finish for `drain_s`, fail those that did not, and return when all sockets
@@ -145,9 +163,10 @@ class Hub:
     # ---- members -----------------------------------------------------------------------------------------
 
     def admit(self, asking: HTTPConnection, voice: str | None = None) -> None:
-        """Whether a socket or request may come in, to speak with this voice (None: any). Raises HandshakeRefused."""
+        """Whether a socket or request may come in, to speak with this voice (None: any). Raises HandshakeRefused.
+        What is admitted counts for its key until `gone`."""
         try:
-            check_key(asking, self.config.api_keys)
+            key = check_key(asking, self.config.api_keys)
             if self._is_draining:
                 raise Unavailable("draining", "the server is shutting down")
             if not self.is_ready:
@@ -157,9 +176,17 @@ class Hub:
                 raise self._full()
             if voice and voice not in self.voices:
                 raise VoiceNotFound(f"there is no voice {voice[:80]!r}")
+            if key is not None and _KEY_IN_SCOPE not in asking.scope:
+                self._key_limits.enter(key, time.monotonic())
+                asking.scope[_KEY_IN_SCOPE] = key
         except HandshakeRefused as refusal:
             self.metrics.refused.labels(refusal.code).inc()
             raise
+
+    def gone(self, scope: MutableMapping[str, Any]) -> None:
+        """The socket or request of this ASGI scope is over, whether it was admitted or not."""
+        if (key := scope.pop(_KEY_IN_SCOPE, None)) is not None:
+            self._key_limits.leave(key)
 
     async def serve(self, socket: WebSocket, name: str, dialect: Dialect) -> None:
         """One admitted socket to its end. `name` is for the log."""
@@ -214,28 +241,45 @@ class Hub:
 
     @property
     def voices(self) -> Mapping[str, Voice]:
-        return self.runtime.engine.voices
+        """By name: the model's own, and those that were uploaded. A live view."""
+        own, uploaded = self.runtime.engine.voices, self.library.voices
+        return ChainMap(own, uploaded)  # type: ignore[arg-type]  # which only reads them
 
     @property
     def default_voice(self) -> str:
-        return next(iter(self.voices))
+        return next(iter(self.runtime.engine.voices))
 
     def voice(self, name: str) -> Voice:
-        return self.runtime.engine.voices[name]
+        """Raises UnknownVoice: it may have been deleted since it was chosen."""
+        try:
+            return self.voices[name]
+        except KeyError:
+            raise UnknownVoice(f"there is no voice {name[:80]!r}") from None
+
+    @property
+    def library(self) -> VoiceLibrary:
+        assert self._library is not None, "no request is admitted before the engine is there"
+        return self._library
 
     async def clone(self, reference: Reference) -> Voice:
-        """The voice of a clip; each clip is encoded once while it stays in the cache. Raises BadReference."""
-        name = await asyncio.to_thread(_reference_name, reference)
-        if name not in self._clones:
-            # One at a time, as they are encoded anyway: sessions that bring the same clip at once wait for the first.
-            async with self._cloning:
-                if name not in self._clones:
-                    voice = await self.runtime.encode_reference(reference.audio, reference.text, name)
-                    self._clones[name] = voice
-                    if len(self._clones) > CLONE_CACHE_ENTRIES:
-                        self._clones.popitem(last=False)
-        self._clones.move_to_end(name)
-        return self._clones[name]
+        """The voice of a clip, which is encoded once. Raises errors.BadReference, engine.api.BadReference and what
+        is in the way of encoding at all."""
+        assert self._clips is not None
+        text = checked_transcript(reference.text)
+        return await self._clips.voice(reference.audio, text, partial(self._encode, reference.audio))
+
+    async def join_clips(self, clips: Sequence[bytes], text: str) -> Voice:
+        """The voice of several clips that follow one another and together say `text`. Raises like `clone`."""
+        text = checked_transcript(text)
+        voices = [await self.clone(Reference(clip, "")) for clip in clips]
+        codes = np.concatenate([voice.codes for voice in voices], axis=1)
+        seconds = codes.shape[1] * self.runtime.engine.limits.frame_s
+        if seconds > MAX_JOINED_S:
+            raise BadReference(f"the clips last {seconds:.1f} s together; at most {MAX_JOINED_S:g} s are used")
+        return Voice(voices[0].name, text, codes)
+
+    async def _encode(self, audio: bytes, name: str) -> Codes:
+        return (await self.runtime.encode_reference(audio, "", name)).codes
 
     # ---- deliveries ------------------------------------------------------------------------------------
 
@@ -280,9 +324,3 @@ class Hub:
     def _give_up_all(self, fault: StreamFault, close_code: int) -> None:
         for member in list(self._members):
             member.give_up(fault, close_code)
-
-
-def _reference_name(reference: Reference) -> str:
-    """A stable name for a clip, so that the same clip is encoded once."""
-    digest = hashlib.sha256(reference.audio + b"\0" + reference.text.encode("utf-8", "replace")).hexdigest()
-    return f"clip-{digest[:16]}"

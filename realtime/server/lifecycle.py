@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -18,7 +19,8 @@ import uvloop
 from engine.api import Engine
 from realtime.config import ServerConfig
 from realtime.server.app import make_app
-from realtime.server.hub import LAST_WORDS_S, Hub
+from realtime.server.handshake import TimedHttp
+from realtime.server.hub import Hub
 
 __all__ = ["serve"]
 
@@ -30,7 +32,11 @@ SWITCH_INTERVAL_S = 0.0005
 SEND_BUFFER_BYTES = 64 * 1024
 """Small on purpose: what lies in kernel buffers can neither be cancelled nor be told from sound that is heard."""
 
-PING_S = 20.0
+FAILED_WORDS_S = 0.5
+"""After the engine's death, for what sessions were told to reach them: a supervisor waits to start a new server."""
+FAILED_STOP_S = 0.2
+"""For the threads of a dead engine to end by themselves."""
+STOP_S = 5.0
 
 
 class _Server(uvicorn.Server):
@@ -57,7 +63,7 @@ class _Server(uvicorn.Server):
     def engine_failed(self) -> None:
         """Sessions were told; what they were told is still to be sent."""
         self.has_failed = True
-        self._end_after(self._hub.emptied(LAST_WORDS_S))
+        self._end_after(self._hub.emptied(FAILED_WORDS_S))
 
     def _end_after(self, last_words: Coroutine[Any, Any, object]) -> None:
         async def end() -> None:
@@ -65,6 +71,7 @@ class _Server(uvicorn.Server):
                 await last_words
             finally:
                 self.should_exit = True
+                self.force_exit = self.has_failed  # wait for nobody
 
         self._ending = asyncio.create_task(end(), name="end")
 
@@ -103,27 +110,35 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int,
     except OSError as error:
         log.critical("cannot listen on %s port %s: %s", config.host, config.port, error)
         return 1, True
-    server = _Server(
-        uvicorn.Config(
-            make_app(hub),
-            ws="websockets-sansio",
-            ws_max_size=config.max_message_bytes + 1,
-            ws_ping_interval=PING_S,
-            ws_ping_timeout=PING_S,
-            ws_per_message_deflate=False,
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            timeout_graceful_shutdown=5,
-        ),
-        hub,
+    settings = uvicorn.Config(
+        make_app(hub),
+        http=partial(TimedHttp, handshake_s=config.handshake_s),  # type: ignore[arg-type]
+        ws="websockets-sansio",
+        ws_max_size=config.max_message_bytes + 1,
+        ws_ping_interval=config.ping_s,
+        ws_ping_timeout=config.ping_s,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=config.tls_cert or None,
+        ssl_keyfile=config.tls_key or None,
+        ssl_keyfile_password="none",  # else a key that has one would wait for it at the terminal
     )
+    try:
+        settings.load()
+    except OSError as error:  # ssl's errors are of this kind
+        listening.close()
+        log.critical("the certificate %s with the key %s cannot be used: %s", config.tls_cert, config.tls_key, error)
+        return 1, True
+    server = _Server(settings, hub)
     loading = asyncio.create_task(_load(hub, server, load, listening), name="load")
     try:
         await server.serve(sockets=[listening])
     finally:
         loading.cancel()
-        has_ended = hub.close()
+        has_ended = hub.close(FAILED_STOP_S if server.has_failed else STOP_S)
     return 1 if server.has_failed else 0, has_ended
 
 
@@ -139,8 +154,9 @@ async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     log.info("ready: %s voices, %s slots", len(hub.voices), engine.limits.slots)
-    log.info("demo page  http://%s:%s/", shown, port)
-    log.info("live       ws://%s:%s/v1/tts/live", shown, port)
+    secure = "s" if hub.config.tls_cert else ""
+    log.info("demo page  http%s://%s:%s/", secure, shown, port)
+    log.info("live       ws%s://%s:%s/v1/tts/live", secure, shown, port)
 
 
 def _listen(config: ServerConfig) -> socket.socket:

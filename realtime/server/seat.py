@@ -63,6 +63,8 @@ class Seat:
                 self._do(self._events.popleft())
             except MailboxFull as error:
                 self._fail(errors.Overloaded(f"the engine is behind: {error}"))
+            except errors.UnknownVoice as fault:
+                self._fail(fault)
 
     def _do(self, event: events.SessionEvent) -> None:
         runtime, session = self._hub.runtime, self.session
@@ -95,7 +97,7 @@ class Seat:
         else:
             runtime.skip_to(session, utterance)
         sampling = Sampling(temperature=event.temperature, top_p=event.top_p, seed=event.seed)
-        runtime.send(job.Begin(session, utterance, sampling, event.max_lead_s))
+        runtime.send(job.Begin(session, utterance, sampling, event.max_lead_s, event.output.speed))
 
     def _use_voice(self, voice: Voice) -> None:
         if voice is not self._voice:
@@ -115,6 +117,8 @@ class Seat:
     def _clip_done(self, failure: Exception | None) -> None:
         if isinstance(failure, BadReference):
             self._fail(errors.BadReference(str(failure)))
+        elif isinstance(failure, errors.BadReference):
+            self._fail(failure)
         elif isinstance(failure, MailboxFull):
             self._fail(errors.Overloaded(f"the engine is behind: {failure}"))
         elif failure is not None:

@@ -5,8 +5,8 @@ follows it has been seen far enough to be sure (or on `flush`). The rules:
 
 * a sentence ends at . ! ? (and their forms in other scripts) or a line break, with its closing quotes; a dot inside a
   number, an address or an abbreviation is none;
-* the first unit may also end at a clause mark (, ; : or a dash) once it has `FIRST_CLAUSE_CHARS` characters, so that
-  speech starts early;
+* the first unit may also end at a clause mark (, ; : or a dash) once it has `FIRST_CLAUSE_CHARS` characters (or as many
+  as the client's idea of latency says), so that speech starts early;
 * a unit shorter than `MIN_UNIT_CHARS` takes the next sentence along, since very short ones are spoken badly;
 * a unit never exceeds `max_chars`: it is then cut at its last clause mark if that lies in its second half, else at its
   last space, and inside a word only where the word is longer than a unit;
@@ -36,8 +36,10 @@ def is_speakable(text: str) -> bool:
 class Segmenter:
     """One utterance's text. `feed` and `flush` return the units that became certain, stripped, in order."""
 
-    def __init__(self, max_chars: int = 200) -> None:
+    def __init__(self, max_chars: int = 200, first_clause_chars: int | None = FIRST_CLAUSE_CHARS) -> None:
+        """`first_clause_chars`: from how many characters on the first unit may end at a clause mark; None: never."""
         self._max_chars = max_chars
+        self._first_clause_chars = max_chars if first_clause_chars is None else first_clause_chars
         self._buffer = ""
         self._is_first = True
 
@@ -99,7 +101,7 @@ class Segmenter:
                     return end
                 clause_cut = end
             elif is_worded and mark.kind is Kind.CLAUSE:
-                if self._is_first and end >= FIRST_CLAUSE_CHARS:
+                if self._is_first and end >= self._first_clause_chars:
                     return end
                 clause_cut = end
             elif is_worded and mark.kind is Kind.SPACE:

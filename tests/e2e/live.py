@@ -44,7 +44,7 @@ class Server:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.log.append(line)
-            if match := re.search(r"(?:live +ws|on http)://[^ ]*:(\d+)", line):
+            if match := re.search(r"(?:live +wss?|on http)://[^ ]*:(\d+)", line):
                 self._address.put(int(match[1]))
         self._address.put(None)
 

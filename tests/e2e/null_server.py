@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
@@ -38,7 +41,9 @@ def main(settings: dict[str, dict[str, object]]) -> int:
             raise ValueError(settings["load_error"])
         return NullEngine(pcm_of=tone_of_text, **settings.get("engine", {}))  # type: ignore[arg-type]
 
-    return serve(ServerConfig(**({"port": 0, "model": "null"} | settings.get("config", {}))), load)  # type: ignore[arg-type]
+    voices = str(Path(tempfile.gettempdir()) / f"kingfisher-voices-{os.getpid()}")  # made only by an upload
+    config = {"port": 0, "model": "null", "voices_dir": voices} | settings.get("config", {})
+    return serve(ServerConfig(**config), load)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

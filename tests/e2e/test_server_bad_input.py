@@ -107,7 +107,7 @@ async def test_unknown_events_and_fields_are_ignored(server: Server) -> None:
     ("request_", "code", "hint"),
     [
         ({"format": "pcm", "sample_rate": -8000}, "bad_request", "sample_rate is -8000"),
-        ({"format": "mp3"}, "bad_request", "opus, opus_packets, pcm, wav"),
+        ({"format": "mp4"}, "bad_request", "opus, opus_packets, pcm, wav"),
         ({"voice": "../../etc/passwd"}, "unknown_voice", "known voices: high, low"),
         ({"voice": "a\0b"}, "unknown_voice", "known voices"),
         ({"voice": "x" * 4_000}, "unknown_voice", "known voices"),

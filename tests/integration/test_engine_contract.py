@@ -27,7 +27,11 @@ TEXT = "Hello there, this is a test."
 PCM_TOLERANCE = 2
 
 
-@pytest.fixture(params=BACKENDS)
+# The emulation takes a minute for what the device does in two.
+EMULATED = [] if torch.cuda.is_available() else [pytest.mark.slow]
+
+
+@pytest.fixture(params=[*CPU_BACKENDS, pytest.param("cuda", marks=EMULATED)])
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -15,6 +15,7 @@ from realtime.protocol.fish import replies as wire
 from realtime.protocol.fish.messages import Cancel, Flush, Ping, Start, Stop, Text
 from realtime.protocol.fish.replies import Limits
 from realtime.protocol.fish.request import parse_request
+from realtime.protocol.fish.timestamps import StreamTimes
 from realtime.protocol.fish.wire import decode, encode
 
 __all__ = ["LiveDialect"]
@@ -37,8 +38,10 @@ class LiveDialect:
         sample_rate_hz: int,
         frame_ms: float,
         now: float,
+        with_timestamps: bool = False,
     ) -> None:
-        """`sample_rate_hz` and `frame_ms` are the engine's, for `ready`. The voice's prefill is asked for at once."""
+        """`sample_rate_hz` and `frame_ms` are the engine's, for `ready`. The voice's prefill is asked for at once.
+        `with_timestamps`: audio says when its words are heard."""
         self._context, self._limits, self.request_id = context, limits, request_id
         self._sample_rate_hz, self._frame_ms = sample_rate_hz, frame_ms
         self._frames: list[bytes | str] = []
@@ -46,6 +49,7 @@ class LiveDialect:
         self._starts = 0
         self._is_shut = self._is_draining = self._is_agent = False
         self._quiet_since_s = now
+        self._with_timestamps, self._times = with_timestamps, StreamTimes()
         context.warm()
 
     # ---- outputs -----------------------------------------------------------------------------------
@@ -98,6 +102,7 @@ class LiveDialect:
                 self._say(wire.Pong(id_), now)
 
     def _start(self, start: Start, now: float) -> None:
+        self._times = StreamTimes()
         try:
             request = parse_request(start.request)
         except StreamFault as fault:
@@ -149,16 +154,8 @@ class LiveDialect:
 
     def _translate(self, reply: replies.Reply) -> wire.Reply:
         match reply:
-            case replies.Audio(chunk=chunk):
-                return wire.Audio(
-                    time=reply.time_ms,
-                    utterance=reply.utterance,
-                    seq=reply.seq,
-                    pts_ms=round(reply.pts_ms, 3),
-                    duration_ms=round(chunk.duration_ms, 3),
-                    audio=UNSET if chunk.packets else chunk.data,
-                    packets=chunk.packets or UNSET,
-                )
+            case replies.Audio():
+                return self._audio(reply)
             case replies.Flushed():
                 return wire.Flushed(reply.seq, round(reply.audio_ms, 2))
             case replies.Cancelled():
@@ -182,6 +179,23 @@ class LiveDialect:
                     code=UNSET if code is None else code,
                     message=UNSET if code is None else reply.message,
                 )
+
+    def _audio(self, reply: replies.Audio) -> wire.Audio:
+        times = self._times.take(reply) if self._with_timestamps else None
+        chunk = reply.chunk
+        return wire.Audio(
+            time=reply.time_ms,
+            utterance=reply.utterance,
+            seq=reply.seq,
+            pts_ms=round(reply.pts_ms, 3),
+            duration_ms=round(chunk.duration_ms, 3),
+            audio=UNSET if chunk.packets else chunk.data,
+            packets=chunk.packets or UNSET,
+            content=UNSET if times is None else times.content,
+            alignment=UNSET if times is None else times.alignment,
+            chunk_seq=UNSET if times is None else times.chunk_seq,
+            chunk_audio_offset_sec=UNSET if times is None else times.chunk_audio_offset_sec,
+        )
 
     def _say(self, message: wire.Reply, now: float) -> None:
         """A message of the dialect itself, behind what the context said."""

@@ -9,24 +9,44 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Cancel", "ClientMessage", "Flush", "Ping", "ReferenceClip", "Start", "StartRequest", "Stop", "Text"]
+__all__ = [
+    "Cancel",
+    "ClientMessage",
+    "Flush",
+    "Ping",
+    "Prosody",
+    "ReferenceClip",
+    "Start",
+    "StartRequest",
+    "Stop",
+    "Text",
+]
 
 
 class ReferenceClip(msgspec.Struct):
     audio: bytes
+    """In JSON: base64."""
     text: str = ""
+
+
+class Prosody(msgspec.Struct):
+    speed: float | None = None
+    volume: float | None = None
 
 
 class StartRequest(msgspec.Struct):
     """One schema for all of Fish's fields that we read; see clients/PROTOCOL.md for ranges and defaults."""
 
     text: str | None = None
-    reference_id: str | None = None
+    reference_id: str | list[str] | None = None
     voice: str | None = None
-    references: list[ReferenceClip] | None = None
+    references: list[ReferenceClip | list[ReferenceClip]] | None = None
     format: str | None = None
     sample_rate: int | None = None
+    mp3_bitrate: int | None = None
     opus_bitrate: int | None = None
+    latency: str | None = None
+    prosody: Prosody | None = None
     chunk_length: int | None = None
     normalize: bool | None = None
     temperature: float | None = None

@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from realtime.protocol.fish.timestamps import Alignment
+
 __all__ = ["Audio", "Cancelled", "Error", "Finish", "Flushed", "Limits", "Log", "Pong", "Ready", "Reply", "Warn"]
 
 
@@ -39,6 +41,10 @@ class Audio(Reply, frozen=True, tag="audio"):
     duration_ms: float
     audio: bytes | UnsetType = UNSET
     packets: tuple[bytes, ...] | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+    alignment: Alignment | UnsetType | None = UNSET
+    chunk_seq: int | UnsetType = UNSET
+    chunk_audio_offset_sec: float | UnsetType = UNSET
 
 
 class Flushed(Reply, frozen=True, tag="flushed"):

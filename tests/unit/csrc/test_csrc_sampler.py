@@ -80,6 +80,7 @@ class Bench:
             self.embeddings,
             self.fast_x[: self.slots],
             self.row_codes,
+            self.flags[1],
             codebook=codebook,
             length=RESIDUALS,
             semantic_begin=BEGIN,

@@ -179,8 +179,6 @@ def test_a_clip_becomes_a_voice_that_speaks(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("data", "transcript", "name", "message"),
     [
-        (clip(1.5), "", "a", "text it speaks"),
-        (clip(1.5), " \n\t", "a", "text it speaks"),
         (clip(1.5), "x" * 5_000, "a", "5000 characters; at most 1000"),
         (clip(1.5), "La.", "../a", "voice name"),
         (clip(0.4), "La.", "a", "at least 1 s"),
@@ -194,6 +192,12 @@ def test_a_clip_that_cannot_be_used_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(BadReference, match=message):
         rig.runner.encode_reference(data, transcript, name)
+
+
+def test_a_clip_without_a_transcript_is_a_voice_by_its_sound_alone(rig: Rig) -> None:
+    voice = rig.runner.encode_reference(clip(1.5), " \n", "a")
+    assert voice.transcript == ""
+    assert np.array_equal(voice.codes, rig.runner.encode_reference(clip(1.5), "La.", "a").codes)
 
 
 # ---- failures and threads ------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ def test_what_the_client_reads_from_the_environment_does_not_disturb_the_server(
         ({"KINGFISHER_BACKEND": "tpu"}, "choose"),
         ({"KINGFISHER_LOG_LEVEL": "loud"}, "choose one of debug, info"),
         ({"KINGFISHER_CONTEXT_TOKENS": "-5"}, "context_tokens must be at least 0"),
+        ({"KINGFISHER_TLS_CERT": "cert.pem"}, "tls_cert and tls_key go together"),
         ({"KINGFISHER_API_KEYS_FILE": "/no/such/file"}, "key file cannot be read"),
     ],
 )

@@ -431,7 +431,7 @@ def test_a_bad_start_is_answered_by_finish_and_the_socket_stays_usable(talk: Tal
 
 
 def test_what_was_sent_before_the_client_knew_of_a_failure_is_let_pass(talk: Talk) -> None:
-    talk.start(format="mp3")
+    talk.start(format="mp4")
     talk.send("text", text="Hello.")
     talk.send("flush")
     talk.send("stop")

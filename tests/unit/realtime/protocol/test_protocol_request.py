@@ -12,6 +12,8 @@ from realtime.protocol.events import OutputSpec, Reference
 from realtime.protocol.fish.request import parse_request
 from tests.session_talk import Talk
 
+LATENCIES = ("low", "balanced", "normal")
+
 
 def test_an_empty_request_is_all_defaults() -> None:
     request = parse_request({})
@@ -42,14 +44,14 @@ def test_what_clients_in_the_field_send_is_understood() -> None:
     assert request.reference_id == livekit["reference_id"]
 
 
-@pytest.mark.parametrize("name", ["opus", "OPUS", "opus_packets", "pcm", "wav", "Wav"])
+@pytest.mark.parametrize("name", ["opus", "OPUS", "opus_packets", "pcm", "wav", "Wav", "mp3", "aac", "flac"])
 def test_formats_are_case_blind(name: str) -> None:
     assert parse_request({"format": name}).output.format == name.lower()
 
 
-@pytest.mark.parametrize("name", ["mp3", "flac", "aac", "", "pcm16", "opus "])
+@pytest.mark.parametrize("name", ["mp4", "ulaw", "", "pcm16", "opus "])
 def test_other_formats_are_refused_with_the_list(name: str) -> None:
-    with pytest.raises(BadRequest, match="opus, opus_packets, pcm, wav"):
+    with pytest.raises(BadRequest, match="opus, opus_packets, pcm, wav, mp3, aac, flac"):
         parse_request({"format": name})
 
 
@@ -64,6 +66,34 @@ def test_pcm_rates(rate: int) -> None:
 )
 def test_bit_rates_come_in_three_dialects(sent: int | None, means: int | None) -> None:
     assert parse_request({"format": "opus", "opus_bitrate": sent}).output.opus_bitrate == means
+
+
+@pytest.mark.parametrize(("sent", "means"), [(64, 64_000), (192_000, 192_000), (-1000, 128_000), (None, 128_000)])
+def test_the_bit_rate_of_mp3_comes_in_the_same_ones(sent: int | None, means: int) -> None:
+    assert parse_request({"format": "mp3", "mp3_bitrate": sent}).output.mp3_bitrate == means
+
+
+def test_prosody_goes_into_the_output() -> None:
+    output = parse_request({"prosody": {"speed": 1.5, "volume": -3, "normalize_loudness": True}}).output
+    assert (output.speed, output.volume_db) == (1.5, -3.0)
+
+
+def test_each_latency_begins_earlier_than_the_next() -> None:
+    low, balanced, normal = (parse_request({"latency": name}).first_clause_chars for name in LATENCIES)
+    assert low is not None
+    assert balanced is not None
+    assert low < balanced
+    assert normal is None
+
+
+def test_a_dialogue_has_a_voice_or_a_clip_for_each_speaker() -> None:
+    assert parse_request({"reference_id": ["anna", "ben"]}).speakers == ("anna", "ben")
+    clips = [[{"audio": b"a", "text": "A."}], [{"audio": "Yg==", "text": "B."}]]
+    assert parse_request({"references": clips}).speakers == (Reference(b"a", "A."), Reference(b"b", "B."))
+
+
+def test_a_list_of_one_is_one_voice() -> None:
+    assert parse_request({"reference_id": ["anna"]}) == parse_request({"reference_id": "anna"})
 
 
 def test_a_bit_rate_that_is_not_used_is_not_judged() -> None:
@@ -102,10 +132,15 @@ BAD: list[tuple[str, Any, str]] = [
     ("max_lead_s", 31, "between 0.2 and 30"),
     ("text", 5, "text"),
     ("voice", 5, "voice"),
-    ("reference_id", ["a", "b"], "reference_id"),
+    ("reference_id", [5], "reference_id"),
+    ("reference_id", ["a"] * 9, "at most 8"),
     ("references", [{"audio": b"a"}, {"audio": b"b"}], "2 clips"),
     ("references", [{"text": "no audio"}], "audio"),
-    ("references", [[{"audio": b"a", "text": ""}]], "references"),
+    ("references", [[{"audio": b"a"}, {"audio": b"b"}]], "2 clips"),
+    ("references", [[], [{"audio": b"b"}]], "0 clips"),
+    ("latency", "fast", "normal, balanced, low"),
+    ("prosody", {"speed": 3}, "between 0.5 and 2"),
+    ("prosody", {"volume": -21}, "between -20 and 20"),
     ("normalize", "no", "normalize"),
 ]
 

@@ -13,8 +13,12 @@ from realtime.server.auth import check_key, chosen_subprotocol
 KEYS = ("alpha", "beta")
 
 
-def connection(query: str = "", authorization: str | None = None, subprotocols: tuple[str, ...] = ()) -> HTTPConnection:
-    headers = [] if authorization is None else [(b"authorization", authorization.encode("latin-1"))]
+def connection(
+    query: str = "", authorization: str | None = None, subprotocols: tuple[str, ...] = (), **more: str
+) -> HTTPConnection:
+    """`more`: headers, with _ for -."""
+    given = more if authorization is None else {"authorization": authorization} | more
+    headers = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in given.items()]
     scope: dict[str, Any] = {
         "type": "websocket", "headers": headers, "query_string": query.encode(), "subprotocols": list(subprotocols),
     }  # fmt: skip
@@ -29,6 +33,13 @@ def connection(query: str = "", authorization: str | None = None, subprotocols: 
         connection("voice=x&api_key=alpha"),
         connection(subprotocols=("kingfisher", "beta")),
         connection(subprotocols=("beta", "kingfisher")),
+        connection(authorization="Token beta"),
+        connection(xi_api_key="alpha"),
+        connection(x_api_key="alpha"),
+        connection(x_vapi_secret="alpha"),
+        connection("access_token=beta"),
+        connection("token=beta"),
+        connection(subprotocols=("token", "beta")),
     ],
 )
 def test_a_good_key_is_found(good: HTTPConnection) -> None:
@@ -45,6 +56,8 @@ def test_a_good_key_is_found(good: HTTPConnection) -> None:
         connection("api_key=alphaa"),
         connection(authorization="Basic alpha"),
         connection(authorization="alpha"),
+        connection(xi_api_key="gamma"),
+        connection(subprotocols=("token",)),
         connection(authorization="Bearer g\xfc"),
         connection(authorization="Bearer wrong", query="api_key=alpha"),
         connection(subprotocols=("kingfisher",)),
@@ -63,5 +76,6 @@ def test_without_keys_everybody_may_come() -> None:
 
 def test_the_subprotocol_is_answered_only_if_it_was_offered() -> None:
     assert chosen_subprotocol(connection(subprotocols=("kingfisher", "key"))) == "kingfisher"
+    assert chosen_subprotocol(connection(subprotocols=("token", "key"))) == "token"
     assert chosen_subprotocol(connection(subprotocols=("other",))) is None
     assert chosen_subprotocol(connection()) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -63,8 +64,8 @@ def failures() -> list[str]:
 
 
 @pytest.fixture
-async def hub(failures: list[str]) -> AsyncIterator[Hub]:
-    hub = Hub(ServerConfig(model="null"), on_failure=lambda: failures.append("failed"))
+async def hub(failures: list[str], tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub(ServerConfig(model="null", voices_dir=str(tmp_path)), on_failure=lambda: failures.append("failed"))
     hub.open(NullEngine(slots=2))
     yield hub
     hub.close()

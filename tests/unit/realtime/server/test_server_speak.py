@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +20,8 @@ PCM = OutputSpec("pcm", 24_000)
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[Hub]:
-    hub = Hub(ServerConfig(model="null", max_sessions=2), on_failure=lambda: None)
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub(ServerConfig(model="null", max_sessions=2, voices_dir=str(tmp_path)), on_failure=lambda: None)
     hub.open(NullEngine(slots=2))
     yield hub
     assert await hub.emptied(5.0)
