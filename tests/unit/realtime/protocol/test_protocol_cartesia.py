@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -190,15 +191,11 @@ def test_a_failed_stream_ends_in_an_error_and_never_in_done() -> None:
 
 def test_a_message_that_is_none_is_answered_and_disturbs_nobody() -> None:
     talk = socket()
-    talk.send(asks("a", SENTENCE), "{", '{"context_id": 5}')
+    talk.send(asks("a", SENTENCE), "{", '{"context_id": 5}', json.dumps(asks("n" * 257, "Hi.")))
     talk.run()
-    assert [message["error_code"] for message in talk.maps if message["type"] == "error"] == ["malformed"] * 2
-    assert kinds_without_context(talk) == 2
+    assert [message["error_code"] for message in talk.maps if message["type"] == "error"] == ["malformed"] * 3
+    assert sum("context_id" not in message for message in talk.maps) == 3
     assert kinds(talk, "a")[-1] == "done"
-
-
-def kinds_without_context(talk: DialectTalk) -> int:
-    return sum("context_id" not in message for message in talk.maps)
 
 
 def test_contexts_are_limited_and_those_over_it_fail_alone() -> None:
