@@ -93,7 +93,7 @@ async def test_fault_62_a_proxy_that_drops_quiet_sockets_never_sees_one() -> Non
         ):
             caller = Caller(socket)
             await caller.hear("ready")
-            await asyncio.sleep(6)
+            await asyncio.sleep(4)
             messages = await caller.turn("Still here after a long silence.", format="pcm")
         assert messages[-1]["reason"] == "stop"
         assert network.resets == 0
@@ -108,7 +108,7 @@ async def test_fault_54_a_slow_network_slows_its_own_caller_alone(server: Server
 
     alone = await neighbour()
     async with (
-        network_before(server.port, bytes_per_s=20_000.0) as network,
+        network_before(server.port, bytes_per_s=60_000.0) as network,
         connect(url(network), ping_interval=None) as socket,
     ):
         caller = Caller(socket)

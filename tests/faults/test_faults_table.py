@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.put_back import FAULTS, Fault
+
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
 ROWS = [line for line in (TESTS / "FAULTS.md").read_text().splitlines() if re.match(r"\| \d+ \|", line)]
@@ -31,3 +33,10 @@ def test_the_tests_it_names_are_there(row: str) -> None:
         text = "\n".join(file.read_text() for file in files)
         for name in re.findall(r"`([^`]+)`", names):
             assert re.search(re.escape(name).replace("…", ".*"), text), f"{path} has no {name}"
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.group}{fault.number}")
+def test_a_fault_can_still_be_put_back_where_it_was(fault: Fault) -> None:
+    assert (ROOT / fault.file).read_text().count(fault.right) == 1
+    path, name = fault.test.split("::")
+    assert f"def {name}(" in (ROOT / path).read_text()
