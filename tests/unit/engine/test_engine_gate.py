@@ -1,0 +1,71 @@
+"""The gates: they hold where they should, fail where they must, and say why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.cuda.load import choose_fp8, kv_bytes_per_token
+from engine.cuda.random_model import S2_PRO
+from engine.gate.correctness import MAX_KL, CodebookAgreement, Report, compare
+from engine.gate.performance import BASELINE, judge, read_baseline
+from realtime.__main__ import main
+
+
+def test_the_committed_baseline_has_what_the_gate_needs() -> None:
+    assert set(read_baseline(BASELINE)) >= {"1", "4", "16", "64", "128"}
+    facts = json.loads(BASELINE.read_text())
+    assert all(facts[name] for name in ("machine", "commit", "command"))
+
+
+def test_speed_may_fall_by_five_percent_and_no_more_and_may_always_rise() -> None:
+    baseline = {"1": 100.0, "4": 100.0, "16": 100.0, "64": 100.0}
+    held = judge({"1": 95.0, "4": 10.0, "16": 300.0, "64": 100.0}, baseline)
+    assert all(verdict.has_passed for verdict in held), "batch 4 is told and not gated"
+    fallen = judge({"1": 94.9, "4": 100.0, "16": 100.0, "64": 90.0}, baseline)
+    assert [verdict.batch for verdict in fallen if not verdict.has_passed] == ["1", "64"]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"decode_frames_per_s": {"1": "fast"}}', '{"decode_frames_per_s": {"1": 3}}']
+)
+def test_a_file_that_is_no_baseline_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"baseline\.json"):
+        read_baseline(path)
+
+
+def test_each_breach_of_correctness_is_named() -> None:
+    good = [CodebookAgreement(0, 0.001, 0.99)]
+    assert Report([40, 5, 5, 5, 5, 40], good, 0.0).failures() == []
+    assert Report([5] * 6, good, None).failures() == []
+    (short,) = Report([40, 4, 40, 40, 40, 40], good, None).failures()
+    assert "sentence 1" in short
+    (drift,) = Report([5] * 6, [CodebookAgreement(3, MAX_KL * 2, 0.99)], None).failures()
+    assert "codebook 3" in drift
+    (words,) = Report([5] * 6, good, 0.3).failures()
+    assert "words" in words
+
+
+def test_a_model_is_compared_with_itself_in_fp8(tiny: Path) -> None:
+    report = compare(tiny, "cpu")
+    assert len(report.followed) == 6
+    assert [row.codebook for row in report.codebooks] == [0, 1, 2, 3]
+    assert all(0 <= row.kl < 1 and 0.3 < row.top1 <= 1 for row in report.codebooks)
+    assert any(row.kl > 0 for row in report.codebooks), "FP8 rounds: equal logits would mean that nothing was rounded"
+
+
+def test_a_gate_that_fails_exits_with_one(tiny: Path, tmp_path: Path) -> None:
+    """A random model has flat distributions, so its FP8 form leaves the greedy path."""
+    figures = tmp_path / "gate.json"
+    assert main(["gate", "correctness", "--model", str(tiny), "--json", str(figures)]) == 1
+    assert set(json.loads(figures.read_text())) == {"followed", "kl", "top1", "word_difference"}
+
+
+def test_big_models_are_served_in_fp8_unless_told_otherwise() -> None:
+    assert choose_fp8(S2_PRO, "auto")
+    assert not choose_fp8(S2_PRO, "bf16")
+    assert kv_bytes_per_token(S2_PRO) == 36 * 2 * 8 * 128 * 2
