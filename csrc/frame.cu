@@ -59,10 +59,8 @@ using QkvProduct = Product8<QKV_WIDTH / BLOCKS, KF_QKV_ROWS, DIM, KF_QKV_PARTS, 
 using OutProduct = Product8<DIM / BLOCKS, KF_OUT_ROWS, Q_WIDTH, KF_OUT_PARTS, false>;
 using GateUpProduct = Product8<2 * FFN / BLOCKS, KF_GATE_UP_ROWS, DIM, KF_GATE_UP_PARTS, false>;
 using DownProduct = Product8<DIM / BLOCKS, KF_DOWN_ROWS, FFN, KF_DOWN_PARTS, false>;
-// The slow head has a chunk more than the codes: the end token's row is the first of it in block 0.
-constexpr int CODE_SHARE = CODES / BLOCKS, RESIDUAL_SHARE = RESIDUALS / BLOCKS;
-using SlowHead = Product8<CODE_SHARE + KF_HEAD_ROWS, KF_HEAD_ROWS, DIM, 1, true>;
-using FastHead = Product8<RESIDUAL_SHARE, KF_HEAD_ROWS, DIM, 1, true>;
+using SlowHead = Product8<CODES / BLOCKS + KF_SLOW_HEAD_ROWS, KF_SLOW_HEAD_ROWS, DIM, 1, true>;
+using FastHead = Product8<RESIDUALS / BLOCKS, KF_FAST_HEAD_ROWS, DIM, 1, true>;
 constexpr int OWN = DIM / BLOCKS;  // residual elements of a block, per row
 constexpr long long LAYER_BYTES = QkvProduct::BYTES + OutProduct::BYTES + GateUpProduct::BYTES + DownProduct::BYTES;
 
@@ -163,16 +161,7 @@ KF_DEVICE void expand_e4m3(u32 w, u32& first, u32& second) {
     first = (w & 0x80008000u) | ((w >> 1) & 0x3f803f80u);
     second = ((w << 8) & 0x80008000u) | ((w << 7) & 0x3f803f80u);
 }
-constexpr float EXPANDED_SCALE = KF_EXPAND ? 256.0f : 1.0f;
-
-KF_DEVICE void unpack_odd(u32 w, u32& first, u32& second) {
-    if (KF_EXPAND) {
-        expand_e4m3(w, first, second);
-    } else {
-        first = ptx::unpack_e4m3(static_cast<u16>(w));
-        second = ptx::unpack_e4m3(static_cast<u16>(w >> 16));
-    }
-}
+constexpr float EXPANDED_SCALE = 256.0f;
 
 // The A operand of a step: rows 8..15 are zero.
 KF_DEVICE void mma_step(float (&c)[4], const u32 (&a)[2], u32 b0, u32 b1) {
@@ -199,12 +188,12 @@ KF_DEVICE void multiply_steps(const u8* at, bool holds, bool pair, const u32 (&a
         uint2 v = make_uint2(0, 0);
         if (holds) v = *reinterpret_cast<const uint2*>(at);
         u32 b0, b1;
-        unpack_odd(v.y, b0, b1);
+        expand_e4m3(v.y, b0, b1);
         mma_step(even, a0, ptx::unpack_e4m3(static_cast<u16>(v.x)), ptx::unpack_e4m3(static_cast<u16>(v.x >> 16)));
         mma_step(odd, a1, b0, b1);
     } else {
         u32 b0, b1;
-        unpack_odd(holds ? *reinterpret_cast<const u32*>(at) : 0u, b0, b1);
+        expand_e4m3(holds ? *reinterpret_cast<const u32*>(at) : 0u, b0, b1);
         mma_step(odd, a0, b0, b1);
     }
 }
@@ -256,14 +245,11 @@ KF_DEVICE float inverse_rms(const Frame& f, int row, float eps) {
 template <class P, class Visit>
 KF_DEVICE void each_output(const Frame& f, int first, int outputs, int rows, Visit visit) {
     constexpr int LANES = WARPS / 4 < 4 ? WARPS / 4 : 4, QUADS = WARPS / 4 / LANES;
-    constexpr int ROOM = 64;  // outputs of one row that are summed at once, and a shift instead of a division
-    static_assert(SLOTS * 8 <= ROOM, "all waiting outputs of a row");
     int lane = threadIdx.x % 4;
-#pragma unroll 1
-    for (int item = threadIdx.x / 4; item < ROOM * rows; item += CONSUMERS / 4) {
-        int row = item / ROOM, local = item % ROOM;
-        bool exists = local < outputs;
-        if (!exists) local = 0;
+    for (int base = 0; base < outputs * rows; base += CONSUMERS / 4) {
+        int item = base + threadIdx.x / 4;
+        bool exists = item < outputs * rows;
+        int row = exists ? item / outputs : 0, local = exists ? item % outputs : 0;
         const float* parts = f.shared.sums[f.sums_set] + ((local / P::CHUNK_ROWS) * MAX_ROWS + row) * SUM_ROW
                              + local % P::CHUNK_ROWS * WARPS;
         float sum = 0.0f;
@@ -293,12 +279,11 @@ template <class P>
 KF_DEVICE int first_k(int part) { return (part * WARPS + warp_index()) * P::STEPS * 16 + 4 * (warp_lane() % 4); }
 
 // load(part, a) fills this lane's A fragments; store(first output, outputs) is called by all threads when so many of the
-// block's outputs are summed. `squares`: the input's row norms are wanted. Nothing here is unrolled but the steps of a
-// chunk: a layer's code has to stay in the instruction cache, since fetching it competes with the weights.
+// block's outputs are summed. `squares`: the input's row norms are wanted.
 template <class P, bool squares, class Load, class Store>
-KF_DEVICE void product(Frame& f, int rows, int groups, Load load, Store store) {
+KF_DEVICE void product(Frame& f, int rows, Load load, Store store) {
     if (squares) f.squares_set ^= 1;
-#pragma unroll 1
+#pragma unroll
     for (int part = 0; part < P::PARTS; part++) {
         u32 a[P::STEPS][2] = {};
         f.mark();
@@ -306,16 +291,14 @@ KF_DEVICE void product(Frame& f, int rows, int groups, Load load, Store store) {
         __syncwarp();
         f.mark();
         if (squares) store_squares(f, a);
-#pragma unroll 1
-        for (int group = 0; group < groups; group += SLOTS) {
-            int now = min(SLOTS, groups - group);
-#pragma unroll 1
-            for (int i = 0; i < now; i++) multiply_chunk<P>(f, i, part > 0, rows, a);
+        for (int group = 0; group < P::GROUPS; group += SLOTS) {
+            int groups = min(SLOTS, P::GROUPS - group);
+            for (int i = 0; i < groups; i++) multiply_chunk<P>(f, i, part > 0, rows, a);
             f.mark();
             if (part + 1 < P::PARTS) continue;
             KF_BLOCK_SYNC();
             f.mark();
-            store(group * P::CHUNK_ROWS, now * P::CHUNK_ROWS);
+            store(group * P::CHUNK_ROWS, groups * P::CHUNK_ROWS);
             f.sums_set ^= 1;
             f.mark();
         }
@@ -376,42 +359,29 @@ KF_DEVICE void store_residual(Frame& f, int rows, float (*x)[OWN], u32 tag) {
     });
 }
 
-// One run through a stack of layers: the slow transformer, or one pass of the fast one.
-struct Pass {
-    int codebook;  // what it predicts: 0 is the slow transformer's
-    int tokens;    // positions per slot
-    int first;     // position of the first, in the fast transformer
-    int layers;
-    float eps;
-    float (*x)[OWN];
-
-    KF_DEVICE int rows() const { return BATCH * tokens; }
-};
-
 // Output projection and feed-forward of a layer: `attended_tag` names the attention's words; returns x's new tag.
-KF_DEVICE u32 finish_layer(Frame& f, const Pass& pass, u32 attended_tag) {
-    int rows = pass.rows();
+KF_DEVICE u32 finish_layer(Frame& f, int rows, float (*x)[OWN], u32 attended_tag, float eps) {
     u32 x_tag = ++f.tag;
     product<OutProduct, false>(
-        f, rows, OutProduct::GROUPS,
+        f, rows,
         [&](int part, u32 (&a)[OutProduct::STEPS][2]) {
             load_words<OutProduct>(f, ATTENDED_AT, Q_WIDTH / 2, rows, attended_tag, part, a);
         },
-        [&](int, int) { store_residual<OutProduct>(f, rows, pass.x, x_tag); });
+        [&](int, int) { store_residual<OutProduct>(f, rows, x, x_tag); });
     u32 gated_tag = ++f.tag;
     product<GateUpProduct, true>(
-        f, rows, GateUpProduct::GROUPS,
+        f, rows,
         [&](int part, u32 (&a)[GateUpProduct::STEPS][2]) {
             load_words<GateUpProduct>(f, X_AT, DIM / 2, rows, x_tag, part, a);
         },
-        [&](int first, int outputs) { store_gated(f, first, outputs, rows, gated_tag, pass.eps); });
+        [&](int first, int outputs) { store_gated(f, first, outputs, rows, gated_tag, eps); });
     u32 next_tag = ++f.tag;
     product<DownProduct, false>(
-        f, rows, DownProduct::GROUPS,
+        f, rows,
         [&](int part, u32 (&a)[DownProduct::STEPS][2]) {
             load_words<DownProduct>(f, GATED_AT, FFN / 2, rows, gated_tag, part, a);
         },
-        [&](int, int) { store_residual<DownProduct>(f, rows, pass.x, next_tag); });
+        [&](int, int) { store_residual<DownProduct>(f, rows, x, next_tag); });
     return next_tag;
 }
 
@@ -427,28 +397,24 @@ KF_DEVICE void load_head_words(Frame& f, int row, int column, u32 tag, float (&v
     }
 }
 
-// Roles of the warps that prepare a unit: the group's query heads, then the key, then the value.
-KF_DEVICE int head_column(int role, int kv_head) {
-    return (role < GROUP ? kv_head * GROUP + role : HEADS + (role - GROUP) * KV_HEADS + kv_head) * D;
-}
-
 // Queries, key and value of the unit's token: normed, rotated; the owner of the token's block of keys stores them.
 KF_DEVICE void prepare_slow(Frame& f, int layer, int row, int kv_head, bool owner, u32 tag) {
     int position = f.shared.position[row], first = warp_lane() * PER_LANE;
     const float* rope_row = f.p.slow_rope + static_cast<long long>(position) * D;
     long long base = layer * f.p.layer_values
                      + (static_cast<long long>(f.shared.row_slot[row]) * KV_HEADS + kv_head) * f.p.context * D;
-#pragma unroll 1
-    for (int role = warp_index(); role < (owner ? GROUP + 2 : GROUP); role += WARPS) {
+    for (int role = warp_index(); role < GROUP + 2; role += WARPS) {
         float v[PER_LANE];
-        load_head_words(f, row, head_column(role, kv_head), tag, v);
-        if (role <= GROUP)
-            norm_and_rotate(v, (role < GROUP ? f.p.q_norms : f.p.k_norms) + layer * D, rope_row, f.p.slow_eps);
         if (role < GROUP) {
+            load_head_words(f, row, (kv_head * GROUP + role) * D, tag, v);
+            norm_and_rotate(v, f.p.q_norms + layer * D, rope_row, f.p.slow_eps);
             store_bf16(&f.shared.q[0][role][first], v);
-        } else if (role == GROUP) {
+        } else if (owner && role == GROUP) {
+            load_head_words(f, row, (HEADS + kv_head) * D, tag, v);
+            norm_and_rotate(v, f.p.k_norms + layer * D, rope_row, f.p.slow_eps);
             store_bf16(f.p.keys + base + static_cast<long long>(position) * D + first, v);
-        } else {
+        } else if (owner) {
+            load_head_words(f, row, (HEADS + KV_HEADS + kv_head) * D, tag, v);
             u16* value = f.p.values + base + static_cast<long long>(position / 2) * D * 2 + position % 2;
             for (int i = 0; i < PER_LANE; i++) value[2 * (first + i)] = float_to_bf16(v[i]);
         }
@@ -468,7 +434,6 @@ KF_DEVICE void attend_slow(Frame& f, int layer, int unit, int row, int kv_head, 
     Softmax softmax;
     float out[TILES][2] = {};
     int end = blocks * (split + 1) / SPLITS;
-#pragma unroll 1
     for (int block = blocks * split / SPLITS + warp_index() / 2; block < end; block += WARPS / 2) {
         long long start = base + static_cast<long long>(block) * KEY_BLOCK * D;
         attend_block<D, TILES, true>(f.p.keys + start, f.p.values + start, q, length - block * KEY_BLOCK,
@@ -521,28 +486,44 @@ KF_DEVICE void combine_slow(Frame& f, int unit, int row, int kv_head, int split,
                         pack_f16_clamped(mine, next), tag);
 }
 
-KF_DEVICE void slow_attention(Frame& f, int layer, u32 qkv_tag, u32 part_tag, u32 attended_tag) {
+KF_DEVICE u32 slow_layer(Frame& f, int layer, u32 x_tag) {
+    u32 qkv_tag = ++f.tag, part_tag = ++f.tag, attended_tag = ++f.tag;
+    product<QkvProduct, true>(
+        f, BATCH,
+        [&](int part, u32 (&a)[QkvProduct::STEPS][2]) {
+            load_words<QkvProduct>(f, X_AT, DIM / 2, BATCH, x_tag, part, a);
+        },
+        [&](int first, int outputs) {
+            store_pairs<QkvProduct>(f, first, outputs, BATCH, QKV_AT, QKV_WIDTH / 2, qkv_tag, f.p.slow_eps);
+        });
     int unit = blockIdx.x, split = unit % SPLITS, kv_head = unit / SPLITS % KV_HEADS, row = unit / SPLITS / KV_HEADS;
     prepare_slow(f, layer, row, kv_head, split == SPLITS - 1, qkv_tag);
     f.mark();
     attend_slow(f, layer, unit, row, kv_head, split, part_tag);
     f.mark();
     combine_slow(f, unit, row, kv_head, split, part_tag, attended_tag);
+    return finish_layer(f, BATCH, f.shared.x_slow, attended_tag, f.p.slow_eps);
 }
 
 // Queries of the unit's tokens to shared memory, their keys and values to the frame's cache there.
 KF_DEVICE void prepare_fast(Frame& f, int layer, int slot_row, int kv_head, int first, int tokens, u32 tag) {
     int lane_first = warp_lane() * PER_LANE;
-#pragma unroll 1
     for (int item = warp_index(); item < (GROUP + 2) * tokens; item += WARPS) {
-        int token = item / (GROUP + 2), role = item % (GROUP + 2);
+        int token = item / (GROUP + 2), role = item % (GROUP + 2), row = slot_row * tokens + token;
+        const float* rope_row = f.p.fast_rope + (first + token) * D;
         float v[PER_LANE];
-        load_head_words(f, slot_row * tokens + token, head_column(role, kv_head), tag, v);
-        if (role <= GROUP) norm_and_rotate(v, nullptr, f.p.fast_rope + (first + token) * D, 0.0f);
-        u16* place = role < GROUP    ? f.shared.q[token][role]
-                     : role == GROUP ? f.shared.fast_keys[layer][first + token]
-                                     : f.shared.fast_values[layer][first + token];
-        store_bf16(place + lane_first, v);
+        if (role < GROUP) {
+            load_head_words(f, row, (kv_head * GROUP + role) * D, tag, v);
+            norm_and_rotate(v, nullptr, rope_row, 0.0f);
+            store_bf16(&f.shared.q[token][role][lane_first], v);
+        } else if (role == GROUP) {
+            load_head_words(f, row, (HEADS + kv_head) * D, tag, v);
+            norm_and_rotate(v, nullptr, rope_row, 0.0f);
+            store_bf16(&f.shared.fast_keys[layer][first + token][lane_first], v);
+        } else {
+            load_head_words(f, row, (HEADS + KV_HEADS + kv_head) * D, tag, v);
+            store_bf16(&f.shared.fast_values[layer][first + token][lane_first], v);
+        }
     }
     KF_BLOCK_SYNC();
 }
@@ -550,7 +531,6 @@ KF_DEVICE void prepare_fast(Frame& f, int layer, int slot_row, int kv_head, int 
 // One warp per (token, head) over all positions up to the token's.
 KF_DEVICE void attend_fast(Frame& f, int layer, int slot_row, int kv_head, int first, int tokens, u32 tag) {
     int lane_first = warp_lane() * PER_LANE;
-#pragma unroll 1
     for (int item = warp_index(); item < GROUP * tokens; item += WARPS) {
         int token = item / GROUP, head = item % GROUP, last = first + token;
         float q[PER_LANE], score[CODEBOOKS], largest = -KF_INFINITY, total = 0.0f, out[PER_LANE] = {};
@@ -585,11 +565,20 @@ KF_DEVICE void attend_fast(Frame& f, int layer, int slot_row, int kv_head, int f
     }
 }
 
-KF_DEVICE void fast_attention(Frame& f, int layer, const Pass& pass, u32 qkv_tag, u32 attended_tag) {
-    if (blockIdx.x >= BATCH * KV_HEADS) return;
-    int kv_head = blockIdx.x % KV_HEADS, slot_row = blockIdx.x / KV_HEADS;
-    prepare_fast(f, layer, slot_row, kv_head, pass.first, pass.tokens, qkv_tag);
-    attend_fast(f, layer, slot_row, kv_head, pass.first, pass.tokens, attended_tag);
+// `load` gives the first layer's input; deeper layers take it from the exchange.
+template <class Load>
+KF_DEVICE u32 fast_layer(Frame& f, int layer, int first, int tokens, Load load) {
+    int rows = BATCH * tokens;
+    u32 qkv_tag = ++f.tag, attended_tag = ++f.tag;
+    product<QkvProduct, true>(f, rows, load, [&](int from, int outputs) {
+        store_pairs<QkvProduct>(f, from, outputs, rows, QKV_AT, QKV_WIDTH / 2, qkv_tag, f.p.fast_eps);
+    });
+    if (blockIdx.x < BATCH * KV_HEADS) {
+        int kv_head = blockIdx.x % KV_HEADS, slot_row = blockIdx.x / KV_HEADS;
+        prepare_fast(f, layer, slot_row, kv_head, first, tokens, qkv_tag);
+        attend_fast(f, layer, slot_row, kv_head, first, tokens, attended_tag);
+    }
+    return finish_layer(f, rows, f.shared.x_fast, attended_tag, f.p.fast_eps);
 }
 
 // ---- inputs, heads, draws ------------------------------------------------------------------------------------------
@@ -621,120 +610,124 @@ KF_DEVICE void embed_slots(Frame& f, u32 tag) {
     }
 }
 
-// The block's elements of the normed slow output: position 0 of the fast transformer.
-KF_DEVICE void store_hidden(Frame& f, u32 tag) {
-    for (int i = threadIdx.x; i < OWN / 2 * BATCH; i += CONSUMERS) {
-        int row = i / (OWN / 2), own = i % (OWN / 2) * 2, at = blockIdx.x * OWN + own;
-        float inverse = inverse_rms(f, row, f.p.slow_eps);
-        float low = f.shared.x_slow[row][own] * inverse * bf16_to_float(f.p.slow_norm[at]);
-        float high = f.shared.x_slow[row][own + 1] * inverse * bf16_to_float(f.p.slow_norm[at + 1]);
-        f.shared.x_fast[2 * row][own] = low;
-        f.shared.x_fast[2 * row][own + 1] = high;
-        ptx::store_word(f.words(X_AT, 2 * row, DIM / 2) + at / 2, pack_f16_clamped(low, high), tag);
-    }
+// Logits of the codes and of end-of-speech; beside them the normed output, position 0 of the fast transformer.
+KF_DEVICE void slow_head(Frame& f, u32 x_tag, u32 logits_tag, u32 hidden_tag) {
+    product<SlowHead, true>(
+        f, BATCH,
+        [&](int part, u32 (&a)[SlowHead::STEPS][2]) { load_words<SlowHead>(f, X_AT, DIM / 2, BATCH, x_tag, part, a); },
+        [&](int first, int outputs) {
+            each_output<SlowHead>(f, first, outputs, BATCH, [&](int row, int output, float sum, bool exists) {
+                int extra = output - CODES / BLOCKS;
+                int index = extra < 0 ? blockIdx.x * (CODES / BLOCKS) + output
+                                      : CODES + blockIdx.x * SlowHead::CHUNK_ROWS + extra;
+                if (!exists || threadIdx.x % 4 != 0 || index > CODES) return;  // padding beside the end token
+                u32 logit = __float_as_uint(sum * inverse_rms(f, row, f.p.slow_eps));
+                ptx::store_word(f.words(LOGITS_AT, row, LOGIT_WORDS) + index, logit, logits_tag);
+            });
+            for (int i = threadIdx.x; first == 0 && i < OWN / 2 * BATCH; i += CONSUMERS) {
+                int row = i / (OWN / 2), own = i % (OWN / 2) * 2, at = blockIdx.x * OWN + own;
+                float inverse = inverse_rms(f, row, f.p.slow_eps);
+                float low = f.shared.x_slow[row][own] * inverse * bf16_to_float(f.p.slow_norm[at]);
+                float high = f.shared.x_slow[row][own + 1] * inverse * bf16_to_float(f.p.slow_norm[at + 1]);
+                f.shared.x_fast[2 * row][own] = low;
+                f.shared.x_fast[2 * row][own + 1] = high;
+                ptx::store_word(f.words(X_AT, 2 * row, DIM / 2) + at / 2, pack_f16_clamped(low, high), hidden_tag);
+            }
+        });
 }
 
-// Logits of each slot's last position.
-KF_DEVICE void head(Frame& f, const Pass& pass, u32 x_tag, u32 logits_tag, u32 hidden_tag) {
-    using P = SlowHead;
-    bool is_slow = pass.codebook == 0;
-    int rows = pass.rows(), share = is_slow ? CODE_SHARE : RESIDUAL_SHARE;
-    product<P, true>(
-        f, rows, is_slow ? SlowHead::GROUPS : FastHead::GROUPS,
-        [&](int part, u32 (&a)[P::STEPS][2]) { load_words<P>(f, X_AT, DIM / 2, rows, x_tag, part, a); },
+KF_DEVICE void fast_head(Frame& f, int tokens, u32 x_tag, u32 logits_tag) {
+    int rows = BATCH * tokens;
+    product<FastHead, true>(
+        f, rows,
+        [&](int part, u32 (&a)[FastHead::STEPS][2]) { load_words<FastHead>(f, X_AT, DIM / 2, rows, x_tag, part, a); },
         [&](int first, int outputs) {
-            each_output<P>(f, first, outputs, rows, [&](int row, int output, float sum, bool exists) {
-                int index = output < share ? blockIdx.x * share + output
-                                           : CODES + blockIdx.x * P::CHUNK_ROWS + output - share;
-                bool is_last = row % pass.tokens == pass.tokens - 1;
-                if (!exists || threadIdx.x % 4 != 0 || !is_last || index > CODES) return;  // or padding at the end token
-                ptx::store_word(f.words(LOGITS_AT, row / pass.tokens, LOGIT_WORDS) + index,
-                                __float_as_uint(sum * inverse_rms(f, row, pass.eps)), logits_tag);
+            each_output<FastHead>(f, first, outputs, rows, [&](int from, int output, float sum, bool exists) {
+                if (!exists || threadIdx.x % 4 != 0 || from % tokens != tokens - 1) return;
+                u32 logit = __float_as_uint(sum * inverse_rms(f, from, f.p.fast_eps));
+                ptx::store_word(f.words(LOGITS_AT, from / tokens, LOGIT_WORDS) + blockIdx.x * FastHead::ROWS + output,
+                                logit, logits_tag);
             });
-            if (is_slow && first == 0) store_hidden(f, hidden_tag);
         });
 }
 
 // The block whose number is a row's draws for it.
-KF_DEVICE void draw_code(Frame& f, int codebook, u32 logits_tag, u32 code_tag) {
+KF_DEVICE Candidates gather_logits(Frame& f, int length, int slot, u32 tag, SamplerScratch& scratch) {
+    float* logits = reinterpret_cast<float*>(&scratch + 1);
+    const u64* words = f.words(LOGITS_AT, blockIdx.x, LOGIT_WORDS);
+    for (int i = threadIdx.x; i < length; i += CONSUMERS) logits[i] = __uint_as_float(wait_word(words + i, tag));
+    KF_BLOCK_SYNC();
+    return find_candidates(logits, length, f.p.state.top_k[slot], scratch);
+}
+
+KF_DEVICE void draw_first(Frame& f, u32 logits_tag, u32 code_tag) {
     if (blockIdx.x >= BATCH) return;
     auto& scratch = *reinterpret_cast<SamplerScratch*>(f.shared.scratch);
-    float* logits = reinterpret_cast<float*>(&scratch + 1);
-    int row = blockIdx.x, slot = f.shared.row_slot[row], length = codebook == 0 ? CODES + 1 : RESIDUALS;
-    const u64* words = f.words(LOGITS_AT, row, LOGIT_WORDS);
-    for (int i = threadIdx.x; i < length; i += CONSUMERS) logits[i] = __uint_as_float(wait_word(words + i, logits_tag));
-    KF_BLOCK_SYNC();
-    Candidates candidates = find_candidates(logits, length, f.p.state.top_k[slot], scratch);
-    int drawn = codebook == 0 ? draw_semantic(f.p.state, slot, candidates, f.p.semantic_begin, scratch)
-                              : draw(candidates, slot_draw(f.p.state, slot, codebook), scratch);
+    int row = blockIdx.x, slot = f.shared.row_slot[row];
+    Candidates candidates = gather_logits(f, CODES + 1, slot, logits_tag, scratch);
+    int drawn = draw_semantic(f.p.state, slot, candidates, f.p.semantic_begin, scratch);
     if (threadIdx.x > 0) return;
-    f.shared.codes[codebook] = min(drawn, CODES - 1);
-    ptx::store_word(f.p.exchange + CODE_AT + row, f.shared.codes[codebook], code_tag);
-    if (codebook == 0) {
-        bool ended = f.p.state.ended[slot] != 0 || drawn == CODES;
-        f.p.state.ended[slot] = ended;
-        f.p.ended[row] = ended;
-        f.p.finite[row] = candidates.finite;
-    } else if (codebook == CODEBOOKS - 1 && !f.p.state.ended[slot]) {
+    bool ended = f.p.state.ended[slot] != 0 || drawn == CODES;
+    f.shared.codes[0] = min(drawn, CODES - 1);
+    ptx::store_word(f.p.exchange + CODE_AT + row, f.shared.codes[0], code_tag);
+    f.p.state.ended[slot] = ended;
+    f.p.ended[row] = ended;
+    f.p.finite[row] = candidates.finite;
+}
+
+KF_DEVICE void draw_next(Frame& f, int codebook, u32 logits_tag, u32 code_tag) {
+    if (blockIdx.x >= BATCH) return;
+    auto& scratch = *reinterpret_cast<SamplerScratch*>(f.shared.scratch);
+    int row = blockIdx.x, slot = f.shared.row_slot[row];
+    Candidates candidates = gather_logits(f, RESIDUALS, slot, logits_tag, scratch);
+    int code = draw(candidates, slot_draw(f.p.state, slot, codebook), scratch);
+    if (threadIdx.x > 0) return;
+    f.shared.codes[codebook] = code;
+    ptx::store_word(f.p.exchange + CODE_AT + row, code, code_tag);
+    if (codebook == CODEBOOKS - 1 && !f.p.state.ended[slot])
         close_frame(f.p.state, slot, f.shared.codes, f.p.semantic_begin);
-    }
 }
 
 // The embedding of the code just drawn for a slot.
-KF_DEVICE const u16* code_row(Frame& f, int slot_row, u32 code_tag) {
-    return f.p.fast_embeddings + static_cast<long long>(wait_word(f.p.exchange + CODE_AT + slot_row, code_tag)) * DIM;
+KF_DEVICE const u16* code_row(Frame& f, int row, u32 code_tag) {
+    return f.p.fast_embeddings + static_cast<long long>(wait_word(f.p.exchange + CODE_AT + row, code_tag)) * DIM;
 }
 
-// The residual of a fast pass begins as the embedding of the code drawn last.
-KF_DEVICE void begin_fast(Frame& f, const Pass& pass, u32 code_tag) {
+// One pass of the fast transformer: positions 0 and 1 together, or the code drawn last. Returns x's tag.
+KF_DEVICE u32 fast_pass(Frame& f, int codebook, u32 code_tag, u32 hidden_tag) {
+    int tokens = codebook == 1 ? 2 : 1, first = codebook == 1 ? 0 : codebook, rows = BATCH * tokens;
     for (int i = threadIdx.x; i < OWN * BATCH; i += CONSUMERS) {
-        int slot_row = i / OWN, own = i % OWN;
-        f.shared.x_fast[(slot_row + 1) * pass.tokens - 1][own] =
-            bf16_to_float(code_row(f, slot_row, code_tag)[blockIdx.x * OWN + own]);
+        int row = i / OWN, own = i % OWN;
+        f.shared.x_fast[row * tokens + tokens - 1][own] = bf16_to_float(code_row(f, row, code_tag)[blockIdx.x * OWN + own]);
     }
-}
-
-// One layer; returns x's new tag. The first layer of a fast pass takes its last position from the table of embeddings.
-KF_DEVICE u32 run_layer(Frame& f, const Pass& pass, int layer, u32 x_tag, u32 code_tag) {
-    int rows = pass.rows();
-    u32 qkv_tag = ++f.tag, part_tag = ++f.tag, attended_tag = ++f.tag;
-    bool from_table = pass.codebook > 0 && layer == 0;
-    product<QkvProduct, true>(
-        f, rows, QkvProduct::GROUPS,
-        [&](int part, u32 (&a)[QkvProduct::STEPS][2]) {
+    u32 x_tag = 0;
+    for (int layer = 0; layer < FAST_LAYERS; layer++)
+        x_tag = fast_layer(f, layer, first, tokens, [&](int part, u32 (&a)[QkvProduct::STEPS][2]) {
             int g = warp_lane() / 4;
-            if (g >= rows) return;
-            if (from_table && g % pass.tokens == pass.tokens - 1)
-                load_table<QkvProduct>(code_row(f, g / pass.tokens, code_tag), part, a);
-            else
+            if (layer > 0) {
                 load_words<QkvProduct>(f, X_AT, DIM / 2, rows, x_tag, part, a);
-        },
-        [&](int first, int outputs) {
-            store_pairs<QkvProduct>(f, first, outputs, rows, QKV_AT, QKV_WIDTH / 2, qkv_tag, pass.eps);
+            } else if (g < rows && g % tokens == tokens - 1) {
+                load_table<QkvProduct>(code_row(f, g / tokens, code_tag), part, a);
+            } else if (g < rows) {
+                wait_pairs<QkvProduct::STEPS>(f.words(X_AT, g, DIM / 2) + first_k<QkvProduct>(part) / 2, 8, hidden_tag, a);
+            }
         });
-    if (pass.codebook == 0)
-        slow_attention(f, layer, qkv_tag, part_tag, attended_tag);
-    else
-        fast_attention(f, layer, pass, qkv_tag, attended_tag);
-    return finish_layer(f, pass, attended_tag);
+    return x_tag;
 }
 
 KF_DEVICE void consume(Frame& f) {
-    u32 x_tag = ++f.tag, code_tag = 0;
+    u32 x_tag = ++f.tag;
     embed_slots(f, x_tag);
-#pragma unroll 1
-    for (int codebook = 0; codebook < CODEBOOKS; codebook++) {
-        bool is_slow = codebook == 0;
-        Pass pass{codebook, codebook == 1 ? 2 : 1, codebook < 2 ? 0 : codebook, is_slow ? SLOW_LAYERS : FAST_LAYERS,
-                  is_slow ? f.p.slow_eps : f.p.fast_eps, is_slow ? f.shared.x_slow : f.shared.x_fast};
-        if (!is_slow) begin_fast(f, pass, code_tag);
-#pragma unroll 1
-        for (int layer = 0; layer < pass.layers; layer++) x_tag = run_layer(f, pass, layer, x_tag, code_tag);
-        u32 logits_tag = ++f.tag, hidden_tag = ++f.tag;
+    for (int layer = 0; layer < SLOW_LAYERS; layer++) x_tag = slow_layer(f, layer, x_tag);
+    u32 logits_tag = ++f.tag, hidden_tag = ++f.tag, code_tag = ++f.tag;
+    slow_head(f, x_tag, logits_tag, hidden_tag);
+    draw_first(f, logits_tag, code_tag);
+    for (int codebook = 1; codebook < CODEBOOKS; codebook++) {
+        x_tag = fast_pass(f, codebook, code_tag, hidden_tag);
+        logits_tag = ++f.tag;
         code_tag = ++f.tag;
-        head(f, pass, x_tag, logits_tag, hidden_tag);
-        draw_code(f, codebook, logits_tag, code_tag);
-        x_tag = hidden_tag;  // of position 0, in the first fast pass
+        fast_head(f, codebook == 1 ? 2 : 1, x_tag, logits_tag);
+        draw_next(f, codebook, logits_tag, code_tag);
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) *f.p.epoch = f.tag;
 }

@@ -35,21 +35,22 @@ KF_DEVICE void wait_words(const u64* a, const u64* b, const u64* c, u32 tag, u32
     }
 }
 
+template <int STEPS>
+KF_DEVICE bool load_pairs(const u64* words, int stride, u32 tag, u32 (&payloads)[STEPS][2]) {
+    bool ready = true;
+#pragma unroll
+    for (int s = 0; s < STEPS; s++) {
+        uint4 pair = ptx::load_word_pair(words + s * stride);
+        payloads[s][0] = pair.x;
+        payloads[s][1] = pair.z;
+        ready = ready && pair.y == tag && pair.w == tag;
+    }
+    return ready;
+}
+
 // STEPS pairs of words, `stride` words apart, all asked for at once. While they are not there, one of them is watched:
 // asking for all again and again would only keep the memory from the writers.
 template <int STEPS>
 KF_DEVICE void wait_pairs(const u64* words, int stride, u32 tag, u32 (&payloads)[STEPS][2]) {
-    u32 differs;
-#pragma unroll 1
-    do {
-        differs = 0;
-#pragma unroll
-        for (int s = 0; s < STEPS; s++) {
-            uint4 pair = ptx::load_word_pair(words + s * stride);
-            payloads[s][0] = pair.x;
-            payloads[s][1] = pair.z;
-            differs |= (pair.y ^ tag) | (pair.w ^ tag);
-        }
-        if (differs) wait_word(words + (STEPS - 1) * stride, tag);
-    } while (differs);
+    while (!load_pairs(words, stride, tag, payloads)) wait_word(words + (STEPS - 1) * stride, tag);
 }

@@ -69,9 +69,7 @@ class Geometry:
     warps: int = 16
     chunk_limit: int = 20_480
     """Bytes of weights in a chunk at most."""
-    expand: bool = False
-    """Half of the weights are converted by integer operations instead of the conversion instruction."""
-    in_flight: int = 2
+    in_flight: int = 3
     """Chunks that a block asks for at a time (csrc/common/weight_ring.cuh)."""
 
     @property
@@ -128,9 +126,8 @@ class Geometry:
 
     def _head(self, codes: int, *, extra: bool) -> ProductPlan:
         rows, k = self._rows(codes), self.stack.dim
-        shares = (self._rows(self.config.codebook_size), self._rows(self.config.residual_codebook_size))
-        for r in range(MAX_CHUNK_ROWS, 0, -1):  # one size for both heads: they are the same code
-            if all(share % r == 0 for share in shares) and 2 * r * k <= self.chunk_limit:
+        for r in range(MAX_CHUNK_ROWS, 0, -1):
+            if rows % r == 0 and 2 * r * k <= self.chunk_limit:
                 return ProductPlan(rows + (r if extra else 0), r, k, 1, half=True)
         raise ValueError(f"no chunks for a head of {codes} rows")
 
@@ -192,8 +189,8 @@ class Geometry:
             "CODES": c.codebook_size,
             "RESIDUALS": c.residual_codebook_size,
             "CODEBOOKS": c.num_codebooks,
-            "HEAD_ROWS": plans["slow_head"].chunk_rows,
-            "EXPAND": int(self.expand),
+            "SLOW_HEAD_ROWS": plans["slow_head"].chunk_rows,
+            "FAST_HEAD_ROWS": plans["fast_head"].chunk_rows,
         }
         for name in ("qkv", "out", "gate_up", "down"):
             values |= {f"{name.upper()}_ROWS": plans[name].chunk_rows, f"{name.upper()}_PARTS": plans[name].parts}
@@ -202,12 +199,11 @@ class Geometry:
         return KernelSpec("frame.cu", "decode_frame", threads, _FrameParams, defines)
 
 
-def pack_product(plan: ProductPlan, geometry: Geometry, weight: Tensor) -> Tensor:
+def pack_product(plan: ProductPlan, blocks: int, warps: int, weight: Tensor) -> Tensor:
     """[blocks * rows, K] -> uint8 [blocks, block_bytes], each block's rows in order.
 
     Index letters: b block, r row group, n row in the group, p part of K, w warp, s step, j lane of four, e value of four.
     """
-    blocks, warps = geometry.blocks, geometry.warps
     steps, groups = plan.steps(warps), plan.rows // plan.chunk_rows
     if plan.half:
         values, scale = weight.to(torch.float16), torch.ones(weight.shape[0], device=weight.device)
@@ -219,7 +215,7 @@ def pack_product(plan: ProductPlan, geometry: Geometry, weight: Tensor) -> Tenso
         lane_bytes = 4
     cut = raw.view(blocks, groups, plan.chunk_rows, plan.parts, warps, steps, 4, lane_bytes)
     cut = cut.permute(0, 3, 1, 4, 5, 2, 6, 7)  # b p r w s n j e
-    if geometry.expand and not plan.half:
+    if not plan.half:
         # Odd steps, and an odd last one, are expanded by integer operations, which want this order.
         expanded = list(range(1, steps, 2)) + ([steps - 1] if steps % 2 else [])
         cut = cut.clone()
@@ -261,7 +257,7 @@ class PackedWeights:
             ("fast_layers", config.fast, "fast_norm.weight", fast_head, plans["fast_head"]),
         ):
             parts = [_pack_layer(geometry, take, f"{prefix}.{i}.") for i in range(stack.layers)]
-            parts.append(pack_product(plan, geometry, head * take(norm).float()))
+            parts.append(pack_product(plan, geometry.blocks, geometry.warps, head * take(norm).float()))
             streams.append(torch.cat(parts, dim=1))
         norms = [
             torch.stack([take(f"layers.{i}.attention.{n}_norm.weight") for i in range(config.slow.layers)])
@@ -281,7 +277,7 @@ def _slow_head(plan: ProductPlan, blocks: int, codes: Tensor, end: Tensor) -> Te
 
 
 def _pack_layer(geometry: Geometry, take: Callable[[str], Tensor], prefix: str) -> Tensor:
-    plans = geometry.plans()
+    plans, blocks, warps = geometry.plans(), geometry.blocks, geometry.warps
     attention_norm, ffn_norm = take(prefix + "attention_norm.weight").float(), take(prefix + "ffn_norm.weight").float()
     gates, ups = (take(f"{prefix}feed_forward.{n}.weight").float() for n in ("w1", "w3"))
     # A block's gates and ups alternate, so that they meet in one thread.
@@ -292,7 +288,7 @@ def _pack_layer(geometry: Geometry, take: Callable[[str], Tensor], prefix: str) 
         "gate_up": gate_up,
         "down": take(prefix + "feed_forward.w2.weight").float(),
     }
-    return torch.cat([pack_product(plans[name], geometry, w) for name, w in weights.items()], dim=1)
+    return torch.cat([pack_product(plans[name], blocks, warps, w) for name, w in weights.items()], dim=1)
 
 
 class _FrameParams(Structure):

@@ -121,9 +121,7 @@ class CudaKernels:
     def _image(self, spec: KernelSpec) -> bytes:
         options = compile_options(spec, self._arch)
         version = self._check(self._nvrtc.nvrtcVersion(), "nvrtc")
-        # Where the sources lie does not matter, so a cache can be filled on another machine.
-        facts = (self._sources, spec.source, spec.defines, self._arch, version)
-        key = hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+        key = hashlib.sha256(repr((self._sources, spec.source, options, version)).encode()).hexdigest()[:24]
         target = self._cache / f"{Path(spec.source).stem}-{key}.cubin"
         if target.exists():
             return target.read_bytes()

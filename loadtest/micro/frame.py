@@ -28,37 +28,31 @@ from engine.cuda.weights import ModelWeights
 from loadtest.micro.gemm import READ_BANDWIDTH
 
 WINDOW, WINDOWS = 10, 9
+CONTEXTS = (64, 600, 2000)
 POOL_TOKENS = 2400
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--in-flight", nargs="+", type=int, default=[3])
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 2, 4])
-    parser.add_argument("--contexts", nargs="+", type=int, default=[64, 600, 2000])
-    parser.add_argument("--expand", nargs="+", type=int, default=[0])
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device = CudaDevice()
     where, tensors, geometry = device.torch_device, random_model(S2_PRO, device.torch_device), Geometry(S2_PRO)
     ids = {"semantic_begin": SEMANTIC_BEGIN, "im_end": IM_END}
     weights = ModelWeights.build(S2_PRO, tensors, context_tokens=POOL_TOKENS, device=where, fp8=True, **ids)
-    packed = {}
-    for expand in options.expand:
-        made = replace(geometry, expand=bool(expand))
-        packed[expand] = PackedWeights.build(made, tensors.__getitem__, **ids)
+    packed = PackedWeights.build(geometry, tensors.__getitem__, **ids)
     state, kv = SlotState.fresh(S2_PRO, 4, where), KvPool.zeros(S2_PRO.slow, 5, POOL_TOKENS, where)
     kv.keys.normal_()
     kv.values.normal_()
     flags = torch.zeros(2, 4, dtype=torch.uint8, device=where)
     stream, results = device.stream(urgent=True), []
     token_bytes = 2 * 2 * S2_PRO.slow.layers * S2_PRO.slow.kv_width
-    for expand, in_flight, batch in itertools.product(options.expand, options.in_flight, options.batches):
-        variant = replace(geometry, in_flight=in_flight, expand=bool(expand))
-        frame = FrameKernel(variant, packed[expand], weights, kv, state)
+    for in_flight, batch in itertools.product(options.in_flight, geometry.batches()):
+        frame = FrameKernel(replace(geometry, in_flight=in_flight), packed, weights, kv, state)
         rows = torch.arange(batch, dtype=torch.int32, device=where)
         replay = device.capture(stream, partial(frame.run, device.kernels, rows, flags))
-        for context in options.contexts:
+        for context in CONTEXTS:
             for slot in range(batch):
                 arm(device.kernels, state, slot, np.zeros(11, np.int32), context, Sampling(seed=slot))
             times = []
@@ -72,20 +66,11 @@ def main() -> None:
                 ended.synchronize()
                 times.append(began.elapsed_time(ended) / WINDOW)
             ms = statistics.median(times[1:])
-            read = packed[expand].slow.numel() + 9 * packed[expand].fast.numel() + batch * context * token_bytes
+            read = packed.slow.numel() + 9 * packed.fast.numel() + batch * context * token_bytes
             floor = 1000 * read / READ_BANDWIDTH
-            results.append(
-                {
-                    "expand": expand,
-                    "in_flight": in_flight,
-                    "batch": batch,
-                    "context": context,
-                    "ms": ms,
-                    "floor_ms": floor,
-                }
-            )
+            results.append({"in_flight": in_flight, "batch": batch, "context": context, "ms": ms, "floor_ms": floor})
             print(
-                f"expand {expand} asked {in_flight} B={batch} context {context:5d}: {ms:.3f} ms, {1000 * batch / ms:7.0f} frames/s, "
+                f"asked {in_flight} B={batch} context {context:5d}: {ms:.3f} ms, {1000 * batch / ms:7.0f} frames/s, "
                 f"floor {floor:.3f} ms, share {100 * floor / ms:.0f} %",
                 flush=True,
             )

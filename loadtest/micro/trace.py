@@ -59,12 +59,11 @@ class TracingKernels:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--in-flight", type=int, default=2)
-    parser.add_argument("--expand", type=int, default=0)
+    parser.add_argument("--in-flight", type=int, default=3)
     options = parser.parse_args()
     device = CudaDevice()
     where, tensors = device.torch_device, random_model(S2_PRO, device.torch_device)
-    geometry = replace(Geometry(S2_PRO), in_flight=options.in_flight, expand=bool(options.expand))
+    geometry = replace(Geometry(S2_PRO), in_flight=options.in_flight)
     ids = {"semantic_begin": SEMANTIC_BEGIN, "im_end": IM_END}
     weights = ModelWeights.build(S2_PRO, tensors, context_tokens=CONTEXT + 100, device=where, fp8=True, **ids)
     packed = PackedWeights.build(geometry, tensors.__getitem__, **ids)
