@@ -88,7 +88,7 @@ KF_KERNEL_RESIDENT(attention_attend, AttendParams, ATTEND_THREADS, 3) {
     for (int block = blocks * split / p.splits + warp_index(); block < end; block += ATTEND_WARPS) {
         long long start = base + static_cast<long long>(block) * KEY_BLOCK * D;
         int valid = length - block * KEY_BLOCK;
-        attend_block<D, D / 8, false>(p.keys + start, p.values + start, q, valid, p.scale_log2, 0, softmax, out);
+        attend_block<D>(p.keys + start, p.values + start, q, valid, p.scale_log2, 0, softmax, out);
     }
     // Join the warps: [warp][head][D + largest, total].
     store_part<D>(reinterpret_cast<float*>(shared) + (warp_index() * MAX_GROUP + warp_lane() / 4) * (D + 2), true, 0,

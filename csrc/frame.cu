@@ -108,9 +108,7 @@ struct FrameParams {
 #endif
 };
 
-constexpr int SUM_ROW = 8 * WARPS + 4;  // floats of one row of a chunk's sums; the 4 spread rows over the banks
-constexpr int SUMS = SLOTS * MAX_ROWS * SUM_ROW;
-static_assert(WARPS % 4 == 0, "the warps' parts are added four at a time");
+constexpr int SUMS = SLOTS * WARPS * MAX_ROWS * 8;
 constexpr int PARTS_FLOATS = WARPS / 2 * PART_WORDS;
 constexpr int SAMPLER_FLOATS = (sizeof(SamplerScratch) + 3) / 4 + LOGIT_WORDS;
 constexpr int SCRATCH_FLOATS = PARTS_FLOATS > SAMPLER_FLOATS ? PARTS_FLOATS : SAMPLER_FLOATS;
@@ -119,8 +117,8 @@ struct Shared {                         // what is read 16 bytes at a time comes
     u16 q[2][GROUP][D];                 // bf16, of up to two tokens
     u16 fast_keys[FAST_LAYERS][CODEBOOKS][D];
     u16 fast_values[FAST_LAYERS][CODEBOOKS][D];
-    float sums[2][SUMS];                // [slot][row][8 outputs][warp], two sets in turn
-    float squares[2][MAX_ROWS][WARPS];  // of a product's input, per warp
+    float sums[2][SUMS];                // [slot][warp][row][8], two sets in turn
+    float squares[2][WARPS][MAX_ROWS];  // of a product's input, per warp
     float x_slow[BATCH][OWN];
     float x_fast[MAX_ROWS][OWN];
     float scratch[SCRATCH_FLOATS];      // attention's parts, or the sampler's logits
@@ -154,112 +152,70 @@ struct Frame {  // what a consumer thread carries along
 
 // ---- products -------------------------------------------------------------------------------------------------
 
-// Four E4M3 as two pairs of fp16 that are 2^8 too small, by integer operations: the conversion instruction has a quarter
-// of their rate and would be the bottleneck alone. Moving a sign and seven bits to the places of fp16's is all there is;
-// the exponents' biases differ by 8, which is left to the sum. Bytes in memory are e2, e0, e3, e1.
-KF_DEVICE void expand_e4m3(u32 w, u32& first, u32& second) {
-    first = (w & 0x80008000u) | ((w >> 1) & 0x3f803f80u);
-    second = ((w << 8) & 0x80008000u) | ((w << 7) & 0x3f803f80u);
-}
-constexpr float EXPANDED_SCALE = 256.0f;
-
-// The A operand of a step: rows 8..15 are zero.
-KF_DEVICE void mma_step(float (&c)[4], const u32 (&a)[2], u32 b0, u32 b1) {
-    u32 full[4] = {a[0], 0, a[1], 0};
-    ptx::mma_f16(c, full, b0, b1);
-}
-
-// Two steps of K that stand together, or an odd last one. Even and odd steps add up apart: two chains are faster than
-// one, and an odd step's fp16 are the small ones of expand_e4m3.
-template <class P>
-KF_DEVICE void multiply_steps(const u8* at, bool holds, bool pair, const u32 (&a0)[2], const u32 (&a1)[2],
-                              float (&even)[4], float (&odd)[4]) {
-    if constexpr (P::HALF) {
-        uint4 v = make_uint4(0, 0, 0, 0);
-        if (holds && pair) v = *reinterpret_cast<const uint4*>(at);
-        if (holds && !pair) {
-            uint2 single = *reinterpret_cast<const uint2*>(at);
-            v.x = single.x;
-            v.y = single.y;
-        }
-        mma_step(even, a0, v.x, v.y);
-        if (pair) mma_step(odd, a1, v.z, v.w);
-    } else if (pair) {
-        uint2 v = make_uint2(0, 0);
-        if (holds) v = *reinterpret_cast<const uint2*>(at);
-        u32 b0, b1;
-        expand_e4m3(v.y, b0, b1);
-        mma_step(even, a0, ptx::unpack_e4m3(static_cast<u16>(v.x)), ptx::unpack_e4m3(static_cast<u16>(v.x >> 16)));
-        mma_step(odd, a1, b0, b1);
-    } else {
-        u32 b0, b1;
-        expand_e4m3(holds ? *reinterpret_cast<const u32*>(at) : 0u, b0, b1);
-        mma_step(odd, a0, b0, b1);
-    }
-}
-
-// Where a warp's part of an output stands: quads of warps, in an order that spreads neighbouring outputs over the banks.
-KF_DEVICE int sum_place(int slot, int row, int output, int warp) {
-    int quad = (warp / 4) ^ (output / 2 % (WARPS / 4));
-    return (slot * MAX_ROWS + row) * SUM_ROW + output * WARPS + quad * 4 + warp % 4;
-}
-
 template <class P>
 KF_DEVICE void multiply_chunk(Frame& f, int slot, bool adds, int rows, const u32 (&a)[P::STEPS][2]) {
     const u8* stage = f.ring.take();
-    int g = warp_lane() / 4, j = warp_lane() % 4;
+    u32 g = warp_lane() / 4, j = warp_lane() % 4;
     const u8* mine = stage + warp_index() * (P::CHUNK_ROWS * 4 * P::STEPS * P::LANE_BYTES);
+    bool holds = g < P::CHUNK_ROWS;
     float even[4] = {}, odd[4] = {};
 #pragma unroll
     for (int s = 0; s < P::STEPS; s += 2) {
-        bool pair = s + 1 < P::STEPS;
-        const u8* at = mine + (s * P::CHUNK_ROWS * 4 + static_cast<int>(warp_lane()) * (pair ? 2 : 1)) * P::LANE_BYTES;
-        multiply_steps<P>(at, g < P::CHUNK_ROWS, pair, a[s], a[pair ? s + 1 : s], even, odd);
+        u32 first[4] = {a[s][0], 0, a[s][1], 0};
+        bool has_second = s + 1 < P::STEPS;
+        int lanes = has_second ? 2 : 1;  // steps that stand together
+        const u8* at = mine + (s * P::CHUNK_ROWS * 4 + warp_lane() * lanes) * P::LANE_BYTES;
+        u32 w[4] = {};
+        if constexpr (P::HALF) {
+            if (holds && has_second) {
+                uint4 v = *reinterpret_cast<const uint4*>(at);
+                w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
+            } else if (holds) {
+                uint2 v = *reinterpret_cast<const uint2*>(at);
+                w[0] = v.x, w[1] = v.y;
+            }
+        } else {
+            uint2 v = make_uint2(0, 0);
+            if (holds && has_second) v = *reinterpret_cast<const uint2*>(at);
+            else if (holds) v.x = *reinterpret_cast<const u32*>(at);
+            w[0] = ptx::unpack_e4m3(static_cast<u16>(v.x));
+            w[1] = ptx::unpack_e4m3(static_cast<u16>(v.x >> 16));
+            w[2] = ptx::unpack_e4m3(static_cast<u16>(v.y));
+            w[3] = ptx::unpack_e4m3(static_cast<u16>(v.y >> 16));
+        }
+        ptx::mma_f16(even, first, w[0], w[1]);
+        if (has_second) {
+            u32 second[4] = {a[s + 1 < P::STEPS ? s + 1 : s][0], 0, a[s + 1 < P::STEPS ? s + 1 : s][1], 0};
+            ptx::mma_f16(odd, second, w[2], w[3]);
+        }
     }
     float2 scale = reinterpret_cast<const float2*>(stage + P::WEIGHT_BYTES)[j];
     if (g < rows && 2 * j < P::CHUNK_ROWS) {
-        constexpr float ODD = P::HALF ? 1.0f : EXPANDED_SCALE;
-        float* sums = f.shared.sums[f.sums_set];
-        float* low = sums + sum_place(slot, g, 2 * j, warp_index());
-        float* high = sums + sum_place(slot, g, 2 * j + 1, warp_index());
-        *low = (adds ? *low : 0.0f) + (even[0] + ODD * odd[0]) * scale.x;
-        *high = (adds ? *high : 0.0f) + (even[1] + ODD * odd[1]) * scale.y;
+        float2* sum = reinterpret_cast<float2*>(
+            f.shared.sums[f.sums_set] + ((slot * WARPS + warp_index()) * MAX_ROWS + g) * 8 + 2 * j);
+        float2 before = adds ? *sum : make_float2(0.0f, 0.0f);
+        *sum = make_float2(before.x + (even[0] + odd[0]) * scale.x, before.y + (even[1] + odd[1]) * scale.y);
     }
     f.ring.release();
 }
 
-KF_DEVICE float sum_quad(float4 v) { return (v.x + v.y) + (v.z + v.w); }
+// The finished sum of one of the block's outputs, from the warps' parts in a fixed order.
+template <class P>
+KF_DEVICE float sum_of(const Frame& f, int first_group, int output, int row) {
+    const float* at = f.shared.sums[f.sums_set] + ((output / P::CHUNK_ROWS - first_group) * WARPS * MAX_ROWS + row) * 8
+                      + output % P::CHUNK_ROWS;
+    float total = 0.0f;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) total += at[w * MAX_ROWS * 8];
+    return total;
+}
 
 // 1 / rms of a row of the current product's input.
 KF_DEVICE float inverse_rms(const Frame& f, int row, float eps) {
-    const float4* squares = reinterpret_cast<const float4*>(f.shared.squares[f.squares_set][row]);
     float total = 0.0f;
 #pragma unroll
-    for (int q = 0; q < WARPS / 4; q++) total += sum_quad(squares[q]);
+    for (int w = 0; w < WARPS; w++) total += f.shared.squares[f.squares_set][w][row];
     return rsqrtf(total / DIM + eps);
-}
-
-// Calls visit(row, output, sum, exists) for the block's outputs first .. first + outputs - 1 of each row. Four lanes add an
-// output's parts and all get the sum; outputs that are neighbours are in neighbouring fours of lanes, and every lane of a
-// warp is called as often, so `visit` may shuffle.
-template <class P, class Visit>
-KF_DEVICE void each_output(const Frame& f, int first, int outputs, int rows, Visit visit) {
-    constexpr int LANES = WARPS / 4 < 4 ? WARPS / 4 : 4, QUADS = WARPS / 4 / LANES;
-    int lane = threadIdx.x % 4;
-    for (int base = 0; base < outputs * rows; base += CONSUMERS / 4) {
-        int item = base + threadIdx.x / 4;
-        bool exists = item < outputs * rows;
-        int row = exists ? item / outputs : 0, local = exists ? item % outputs : 0;
-        const float* parts = f.shared.sums[f.sums_set] + ((local / P::CHUNK_ROWS) * MAX_ROWS + row) * SUM_ROW
-                             + local % P::CHUNK_ROWS * WARPS;
-        float sum = 0.0f;
-        if (lane < LANES)
-            for (int q = 0; q < QUADS; q++)
-                sum += sum_quad(reinterpret_cast<const float4*>(parts)[lane * QUADS + q]);
-        sum += __shfl_xor_sync(ALL_LANES, sum, 1);
-        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
-        visit(row, first + local, sum, exists);
-    }
 }
 
 template <int STEPS>
@@ -271,7 +227,7 @@ KF_DEVICE void store_squares(Frame& f, const u32 (&a)[STEPS][2]) {
     squares += __shfl_xor_sync(ALL_LANES, squares, 1);
     squares += __shfl_xor_sync(ALL_LANES, squares, 2);
     if (warp_lane() % 4 == 0 && warp_lane() / 4 < MAX_ROWS)
-        f.shared.squares[f.squares_set][warp_lane() / 4][warp_index()] = squares;
+        f.shared.squares[f.squares_set][warp_index()][warp_lane() / 4] = squares;
 }
 
 // Where this lane's values of K begin in one part: steps are 16 apart, four values each.
@@ -328,35 +284,38 @@ KF_DEVICE void load_table(const u16* row, int part, u32 (&a)[P::STEPS][2]) {
 // Pairs of outputs, scaled by the row's 1 / rms, to the exchange.
 template <class P>
 KF_DEVICE void store_pairs(Frame& f, int first, int outputs, int rows, int at, int width, u32 tag, float eps) {
-    each_output<P>(f, first, outputs, rows, [&](int row, int output, float sum, bool exists) {
-        float mine = sum * inverse_rms(f, row, eps), next = __shfl_xor_sync(ALL_LANES, mine, 4);
-        if (exists && threadIdx.x % 4 == 0 && output % 2 == 0)
-            ptx::store_word(f.words(at, row, width) + (blockIdx.x * P::ROWS + output) / 2, pack_f16_clamped(mine, next), tag);
-    });
+    for (int i = threadIdx.x; i < outputs / 2 * rows; i += CONSUMERS) {
+        int row = i / (outputs / 2), output = first + i % (outputs / 2) * 2;
+        float inverse = inverse_rms(f, row, eps);
+        u32 pair = pack_f16_clamped(sum_of<P>(f, first / P::CHUNK_ROWS, output, row) * inverse,
+                                    sum_of<P>(f, first / P::CHUNK_ROWS, output + 1, row) * inverse);
+        ptx::store_word(f.words(at, row, width) + (blockIdx.x * P::ROWS + output) / 2, pair, tag);
+    }
 }
 
-// silu(gate) * up: gates and ups are neighbours, so four outputs make two values, one word.
+// silu(gate) * up: gates and ups are neighbours, so four sums make two values, one word.
 KF_DEVICE void store_gated(Frame& f, int first, int outputs, int rows, u32 tag, float eps) {
     using P = GateUpProduct;
-    each_output<P>(f, first, outputs, rows, [&](int row, int output, float sum, bool exists) {
-        float mine = sum * inverse_rms(f, row, eps), up = __shfl_xor_sync(ALL_LANES, mine, 4);
-        float value = silu(mine) * up, next = __shfl_xor_sync(ALL_LANES, value, 8);
-        if (exists && threadIdx.x % 4 == 0 && output % 4 == 0)
-            ptx::store_word(f.words(GATED_AT, row, FFN / 2) + (blockIdx.x * P::ROWS + output) / 4,
-                            pack_f16_clamped(value, next), tag);
-    });
+    for (int i = threadIdx.x; i < outputs / 4 * rows; i += CONSUMERS) {
+        int row = i / (outputs / 4), output = first + i % (outputs / 4) * 4, group = first / P::CHUNK_ROWS;
+        float inverse = inverse_rms(f, row, eps), v[4];
+        for (int n = 0; n < 4; n++) v[n] = sum_of<P>(f, group, output + n, row) * inverse;
+        u32 pair = pack_f16_clamped(silu(v[0]) * v[1], silu(v[2]) * v[3]);
+        ptx::store_word(f.words(GATED_AT, row, FFN / 2) + (blockIdx.x * P::ROWS / 2 + output / 2) / 2, pair, tag);
+    }
 }
 
 // The residual takes the sums; its new value goes to everybody.
 template <class P>
 KF_DEVICE void store_residual(Frame& f, int rows, float (*x)[OWN], u32 tag) {
-    each_output<P>(f, 0, OWN, rows, [&](int row, int output, float sum, bool exists) {
-        float mine = x[row][output] + sum, next = __shfl_xor_sync(ALL_LANES, mine, 4);
-        if (!exists || threadIdx.x % 4 != 0) return;
-        x[row][output] = mine;
-        if (output % 2 == 0)
-            ptx::store_word(f.words(X_AT, row, DIM / 2) + (blockIdx.x * OWN + output) / 2, pack_f16_clamped(mine, next), tag);
-    });
+    for (int i = threadIdx.x; i < OWN / 2 * rows; i += CONSUMERS) {
+        int row = i / (OWN / 2), output = i % (OWN / 2) * 2;
+        float low = x[row][output] + sum_of<P>(f, 0, output, row);
+        float high = x[row][output + 1] + sum_of<P>(f, 0, output + 1, row);
+        x[row][output] = low;
+        x[row][output + 1] = high;
+        ptx::store_word(f.words(X_AT, row, DIM / 2) + (blockIdx.x * OWN + output) / 2, pack_f16_clamped(low, high), tag);
+    }
 }
 
 // Output projection and feed-forward of a layer: `attended_tag` names the attention's words; returns x's new tag.
@@ -436,8 +395,8 @@ KF_DEVICE void attend_slow(Frame& f, int layer, int unit, int row, int kv_head, 
     int end = blocks * (split + 1) / SPLITS;
     for (int block = blocks * split / SPLITS + warp_index() / 2; block < end; block += WARPS / 2) {
         long long start = base + static_cast<long long>(block) * KEY_BLOCK * D;
-        attend_block<D, TILES, true>(f.p.keys + start, f.p.values + start, q, length - block * KEY_BLOCK,
-                                     f.p.scale_log2, half * TILES, softmax, out);
+        attend_block<D>(f.p.keys + start, f.p.values + start, q, length - block * KEY_BLOCK, f.p.scale_log2,
+                        half * TILES, softmax, out);
     }
     float* parts = f.shared.scratch;  // [WARPS / 2][GROUP][D + 2]
     store_part<D>(parts + (warp_index() / 2 * GROUP + g) * (D + 2), g < GROUP, half * TILES, softmax, out);
@@ -467,9 +426,8 @@ KF_DEVICE void combine_slow(Frame& f, int unit, int row, int kv_head, int split,
     int output = split * OUTPUTS + threadIdx.x / SPLITS, of_split = threadIdx.x % SPLITS;
     const u64* words = f.p.exchange + PART_AT + (unit - split + of_split) * PART_WORDS;
     const u64* stats = words + GROUP * D + output / D * 2;
-    u32 found[3];
-    wait_words(words + output, stats, stats + 1, part_tag, found);
-    float value = __uint_as_float(found[0]), score = __uint_as_float(found[1]), total = __uint_as_float(found[2]);
+    float value = __uint_as_float(wait_word(words + output, part_tag));
+    float score = __uint_as_float(wait_word(stats, part_tag)), total = __uint_as_float(wait_word(stats + 1, part_tag));
     __syncwarp();
     float largest = score;
     for (int mask = 1; mask < SPLITS; mask *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, mask));
@@ -616,14 +574,15 @@ KF_DEVICE void slow_head(Frame& f, u32 x_tag, u32 logits_tag, u32 hidden_tag) {
         f, BATCH,
         [&](int part, u32 (&a)[SlowHead::STEPS][2]) { load_words<SlowHead>(f, X_AT, DIM / 2, BATCH, x_tag, part, a); },
         [&](int first, int outputs) {
-            each_output<SlowHead>(f, first, outputs, BATCH, [&](int row, int output, float sum, bool exists) {
-                int extra = output - CODES / BLOCKS;
+            for (int i = threadIdx.x; i < outputs * BATCH; i += CONSUMERS) {
+                int row = i / outputs, output = first + i % outputs, extra = output - CODES / BLOCKS;
                 int index = extra < 0 ? blockIdx.x * (CODES / BLOCKS) + output
                                       : CODES + blockIdx.x * SlowHead::CHUNK_ROWS + extra;
-                if (!exists || threadIdx.x % 4 != 0 || index > CODES) return;  // padding beside the end token
-                u32 logit = __float_as_uint(sum * inverse_rms(f, row, f.p.slow_eps));
-                ptx::store_word(f.words(LOGITS_AT, row, LOGIT_WORDS) + index, logit, logits_tag);
-            });
+                if (index > CODES) continue;  // padding beside the end token
+                float logit = sum_of<SlowHead>(f, first / SlowHead::CHUNK_ROWS, output, row)
+                              * inverse_rms(f, row, f.p.slow_eps);
+                ptx::store_word(f.words(LOGITS_AT, row, LOGIT_WORDS) + index, __float_as_uint(logit), logits_tag);
+            }
             for (int i = threadIdx.x; first == 0 && i < OWN / 2 * BATCH; i += CONSUMERS) {
                 int row = i / (OWN / 2), own = i % (OWN / 2) * 2, at = blockIdx.x * OWN + own;
                 float inverse = inverse_rms(f, row, f.p.slow_eps);
@@ -642,12 +601,13 @@ KF_DEVICE void fast_head(Frame& f, int tokens, u32 x_tag, u32 logits_tag) {
         f, rows,
         [&](int part, u32 (&a)[FastHead::STEPS][2]) { load_words<FastHead>(f, X_AT, DIM / 2, rows, x_tag, part, a); },
         [&](int first, int outputs) {
-            each_output<FastHead>(f, first, outputs, rows, [&](int from, int output, float sum, bool exists) {
-                if (!exists || threadIdx.x % 4 != 0 || from % tokens != tokens - 1) return;
-                u32 logit = __float_as_uint(sum * inverse_rms(f, from, f.p.fast_eps));
-                ptx::store_word(f.words(LOGITS_AT, from / tokens, LOGIT_WORDS) + blockIdx.x * FastHead::ROWS + output,
-                                logit, logits_tag);
-            });
+            for (int i = threadIdx.x; i < outputs * BATCH; i += CONSUMERS) {
+                int row = i / outputs, output = first + i % outputs, from = row * tokens + tokens - 1;
+                float logit = sum_of<FastHead>(f, first / FastHead::CHUNK_ROWS, output, from)
+                              * inverse_rms(f, from, f.p.fast_eps);
+                ptx::store_word(f.words(LOGITS_AT, row, LOGIT_WORDS) + blockIdx.x * FastHead::ROWS + output,
+                                __float_as_uint(logit), logits_tag);
+            }
         });
 }
 

@@ -29,84 +29,62 @@ KF_DEVICE void load_queries(const u16* q, int group, u32 (&fragments)[D / 16][2]
     }
 }
 
+// Scores of 16 keys: lane (g, j) gets those of head g for keys 2j, 2j+1 and 8+2j, 8+2j+1.
 template <int D>
-struct KeyTile {
+KF_DEVICE void score_block(const u16* keys, const u32 (&q)[D / 16][2], float (&scores)[4]) {
+    u32 g = warp_lane() / 4, j = warp_lane() % 4;
     uint4 k[2][D / 32];
-
-    KF_DEVICE void load(const u16* keys) {
-        u32 g = warp_lane() / 4, j = warp_lane() % 4;
 #pragma unroll
-        for (int tile = 0; tile < 2; tile++)
+    for (int tile = 0; tile < 2; tile++)
 #pragma unroll
-            for (int i = 0; i < D / 32; i++)
-                k[tile][i] = *reinterpret_cast<const uint4*>(keys + (8 * tile + g) * D + 32 * i + 8 * j);
-    }
-
-    // Lane (g, j) gets the scores of head g for keys 2j, 2j+1 and 8+2j, 8+2j+1.
-    KF_DEVICE void score(const u32 (&q)[D / 16][2], float (&scores)[4]) const {
+        for (int i = 0; i < D / 32; i++)
+            k[tile][i] = *reinterpret_cast<const uint4*>(keys + (8 * tile + g) * D + 32 * i + 8 * j);
 #pragma unroll
-        for (int tile = 0; tile < 2; tile++) {
-            float c0 = 0.0f, c1 = 0.0f;
+    for (int tile = 0; tile < 2; tile++) {
+        float c0 = 0.0f, c1 = 0.0f;
 #pragma unroll
-            for (int i = 0; i < D / 32; i++) {
-                ptx::mma_bf16_upper(c0, c1, q[2 * i][0], q[2 * i][1], k[tile][i].x, k[tile][i].y);
-                ptx::mma_bf16_upper(c0, c1, q[2 * i + 1][0], q[2 * i + 1][1], k[tile][i].z, k[tile][i].w);
-            }
-            scores[2 * tile] = c0;
-            scores[2 * tile + 1] = c1;
+        for (int i = 0; i < D / 32; i++) {
+            ptx::mma_bf16_upper(c0, c1, q[2 * i][0], q[2 * i][1], k[tile][i].x, k[tile][i].y);
+            ptx::mma_bf16_upper(c0, c1, q[2 * i + 1][0], q[2 * i + 1][1], k[tile][i].z, k[tile][i].w);
         }
+        scores[2 * tile] = c0;
+        scores[2 * tile + 1] = c1;
     }
-};
+}
 
-// 16 keys' values of TILES tiles of dims. Lane g of the B operand reads dims g * D/8 + first_tile .., so tile t of the
-// output is dim g * D/8 + first_tile + t: lane (g, j) holds head g, dims of 2j and 2j+1.
+// out += P V for 16 keys and TILES tiles of dims. Lane g of the B operand reads dims g * D/8 + first_tile .., so tile t
+// of the output is dim g * D/8 + first_tile + t: lane (g, j) holds head g, dims of 2j and 2j+1.
 template <int D, int TILES>
-struct ValueTile {
-    uint4 v[TILES / 4][2];
-
-    KF_DEVICE void load(const u16* values, int first_tile) {
-        u32 g = warp_lane() / 4, j = warp_lane() % 4;
+KF_DEVICE void add_values(const u16* values, const u32 (&weights)[2], int valid, int first_tile, float (&out)[TILES][2]) {
+    u32 g = warp_lane() / 4, j = warp_lane() % 4;
 #pragma unroll
-        for (int t = 0; t < TILES / 4; t++)
+    for (int t = 0; t < TILES; t += 4) {
+        uint4 v[2];
 #pragma unroll
-            for (int half = 0; half < 2; half++)
-                v[t][half] = *reinterpret_cast<const uint4*>(
-                    values + ((4 * half + j) * D + g * (D / 8) + first_tile + 4 * t) * 2);
-    }
-
-    // out += P V. Positions past the end hold what an earlier owner left, perhaps not a number: 0 * NaN is NaN.
-    KF_DEVICE void add(const u32 (&weights)[2], int valid, float (&out)[TILES][2]) {
-#pragma unroll
-        for (int t = 0; t < TILES / 4; t++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                int pair = 4 * half + warp_lane() % 4;
-                u32 keep = 2 * pair + 1 < valid ? 0xffffffffu : 2 * pair < valid ? 0xffffu : 0u;
-                v[t][half].x &= keep;
-                v[t][half].y &= keep;
-                v[t][half].z &= keep;
-                v[t][half].w &= keep;
-            }
-            ptx::mma_bf16_upper(out[4 * t][0], out[4 * t][1], weights[0], weights[1], v[t][0].x, v[t][1].x);
-            ptx::mma_bf16_upper(out[4 * t + 1][0], out[4 * t + 1][1], weights[0], weights[1], v[t][0].y, v[t][1].y);
-            ptx::mma_bf16_upper(out[4 * t + 2][0], out[4 * t + 2][1], weights[0], weights[1], v[t][0].z, v[t][1].z);
-            ptx::mma_bf16_upper(out[4 * t + 3][0], out[4 * t + 3][1], weights[0], weights[1], v[t][0].w, v[t][1].w);
+        for (int half = 0; half < 2; half++) {
+            int pair = 4 * half + j;
+            v[half] = *reinterpret_cast<const uint4*>(values + (pair * D + g * (D / 8) + first_tile + t) * 2);
+            // Positions past the end hold what an earlier owner left, perhaps not a number: 0 * NaN is NaN.
+            u32 keep = 2 * pair + 1 < valid ? 0xffffffffu : 2 * pair < valid ? 0xffffu : 0u;
+            v[half].x &= keep;
+            v[half].y &= keep;
+            v[half].z &= keep;
+            v[half].w &= keep;
         }
+        ptx::mma_bf16_upper(out[t][0], out[t][1], weights[0], weights[1], v[0].x, v[1].x);
+        ptx::mma_bf16_upper(out[t + 1][0], out[t + 1][1], weights[0], weights[1], v[0].y, v[1].y);
+        ptx::mma_bf16_upper(out[t + 2][0], out[t + 2][1], weights[0], weights[1], v[0].z, v[1].z);
+        ptx::mma_bf16_upper(out[t + 3][0], out[t + 3][1], weights[0], weights[1], v[0].w, v[1].w);
     }
-};
+}
 
 // One block of keys, of which `valid` exist, into the running softmax of each head. scale_log2 = log2(e) / sqrt(D).
-// `early` asks for the values with the keys: one latency less, more registers.
-template <int D, int TILES, bool early>
+template <int D, int TILES>
 KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D / 16][2], int valid, float scale_log2,
                             int first_tile, Softmax& softmax, float (&out)[TILES][2]) {
     u32 j = warp_lane() % 4;
-    KeyTile<D> key_tile;
-    ValueTile<D, TILES> value_tile;
-    key_tile.load(keys);
-    if (early) value_tile.load(values, first_tile);
     float scores[4];
-    key_tile.score(q, scores);
+    score_block<D>(keys, q, scores);
     float largest = softmax.largest;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -130,8 +108,7 @@ KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D
         softmax.total += w0 + w1;
         weights[tile] = ptx::pack_bf16(w0, w1);
     }
-    if (!early) value_tile.load(values, first_tile);
-    value_tile.add(weights, valid, out);
+    add_values<D, TILES>(values, weights, valid, first_tile, out);
 }
 
 // What a warp has of head g into its place [D + 2]: its tiles' dims, then the largest score and the total.

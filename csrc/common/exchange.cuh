@@ -20,37 +20,21 @@ KF_DEVICE u32 wait_word(const u64* word, u32 tag) {
     return static_cast<u32>(value);
 }
 
-// Three words, asked for at once.
-KF_DEVICE void wait_words(const u64* a, const u64* b, const u64* c, u32 tag, u32 (&payloads)[3]) {
-    u32 rounds = 0;
-    while (true) {
-        u64 values[3] = {ptx::load_word(a), ptx::load_word(b), ptx::load_word(c)};
-        bool ready = true;
-        for (int i = 0; i < 3; i++) {
-            payloads[i] = static_cast<u32>(values[i]);
-            ready = ready && static_cast<u32>(values[i] >> 32) == tag;
-        }
-        if (ready) return;
-        ptx::spin(rounds);
-    }
-}
-
-template <int STEPS>
-KF_DEVICE bool load_pairs(const u64* words, int stride, u32 tag, u32 (&payloads)[STEPS][2]) {
-    bool ready = true;
-#pragma unroll
-    for (int s = 0; s < STEPS; s++) {
-        uint4 pair = ptx::load_word_pair(words + s * stride);
-        payloads[s][0] = pair.x;
-        payloads[s][1] = pair.z;
-        ready = ready && pair.y == tag && pair.w == tag;
-    }
-    return ready;
-}
-
-// STEPS pairs of words, `stride` words apart, all asked for at once. While they are not there, one of them is watched:
-// asking for all again and again would only keep the memory from the writers.
+// STEPS pairs of words, `stride` words apart. All are asked for at once, again until every one is there.
 template <int STEPS>
 KF_DEVICE void wait_pairs(const u64* words, int stride, u32 tag, u32 (&payloads)[STEPS][2]) {
-    while (!load_pairs(words, stride, tag, payloads)) wait_word(words + (STEPS - 1) * stride, tag);
+    u32 rounds = 0;
+    wait_word(words + (STEPS - 1) * stride, tag);  // one word at first: the others would only load the memory
+    bool ready = false;
+    while (!ready) {
+        ready = true;
+#pragma unroll
+        for (int s = 0; s < STEPS; s++) {
+            uint4 pair = ptx::load_word_pair(words + s * stride);
+            payloads[s][0] = pair.x;
+            payloads[s][1] = pair.z;
+            ready = ready && pair.y == tag && pair.w == tag;
+        }
+        if (!ready) ptx::spin(rounds);
+    }
 }

@@ -30,8 +30,6 @@ SLOTS = 6
 PRODUCER_THREADS = 128
 SHARED_LIMIT_BYTES = 227 * 1024
 MAX_STAGES = 12
-EXPANDED_ORDER = [2, 0, 3, 1]
-"""Bytes of four values as `expand_e4m3` in csrc/frame.cu reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +150,7 @@ class Geometry:
         group = s.heads // s.kv_heads
         parts = self.warps // 2 * group * (s.head_dim + 2)
         sampler = _SCRATCH_STRUCT_BYTES // 4 + c.codebook_size + 8
-        floats = (
-            2 * SLOTS * rows * (8 * self.warps + 4) + 2 * self.warps * rows + (batch + rows) * own + max(parts, sampler)
-        )
+        floats = 2 * SLOTS * self.warps * rows * 8 + 2 * self.warps * rows + (batch + rows) * own + max(parts, sampler)
         halves = 2 * group * s.head_dim + 2 * c.fast.layers * c.num_codebooks * s.head_dim
         return 4 * floats + 2 * halves + 4 * (2 * batch + c.num_codebooks)
 
@@ -215,11 +211,6 @@ def pack_product(plan: ProductPlan, blocks: int, warps: int, weight: Tensor) -> 
         lane_bytes = 4
     cut = raw.view(blocks, groups, plan.chunk_rows, plan.parts, warps, steps, 4, lane_bytes)
     cut = cut.permute(0, 3, 1, 4, 5, 2, 6, 7)  # b p r w s n j e
-    if not plan.half:
-        # Odd steps, and an odd last one, are expanded by integer operations, which want this order.
-        expanded = list(range(1, steps, 2)) + ([steps - 1] if steps % 2 else [])
-        cut = cut.clone()
-        cut[:, :, :, :, expanded] = cut[:, :, :, :, expanded][..., EXPANDED_ORDER]
     pairs, odd = cut[:, :, :, :, : steps // 2 * 2], cut[:, :, :, :, steps // 2 * 2 :]
     # Two steps of a lane stand together; an odd last step stands alone.
     together = pairs.unflatten(4, (-1, 2)).permute(0, 1, 2, 3, 4, 6, 7, 5, 8)

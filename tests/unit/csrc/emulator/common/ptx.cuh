@@ -144,10 +144,7 @@ inline void store_word(u64* global, u32 payload, u32 tag) {
     *global = static_cast<u64>(tag) << 32 | payload;
 }
 
-inline u64 load_word(const u64* global) {
-    emulator::yield();  // whoever watches a word lets the others run
-    return *const_cast<const volatile u64*>(global);
-}
+inline u64 load_word(const u64* global) { return *const_cast<const volatile u64*>(global); }
 
 inline uint4 load_word_pair(const u64* global) {
     if (reinterpret_cast<std::uintptr_t>(global) % 16) emulator::fail("word pair is not aligned");
