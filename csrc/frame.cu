@@ -627,12 +627,14 @@ KF_DEVICE void draw_first(Frame& f, u32 logits_tag, u32 code_tag) {
     Candidates candidates = gather_logits(f, CODES + 1, slot, logits_tag, scratch);
     int drawn = draw_semantic(f.p.state, slot, candidates, f.p.semantic_begin, scratch);
     if (threadIdx.x > 0) return;
-    bool ended = f.p.state.ended[slot] != 0 || drawn == CODES;
+    bool ended_before = f.p.state.ended[slot] != 0;
+    bool bad = !candidates.finite && !ended_before;  // no frame can be made: the slot ends
+    bool ended = ended_before || drawn == CODES || bad;
     f.shared.codes[0] = min(drawn, CODES - 1);
     ptx::store_word(f.p.exchange + CODE_AT + row, f.shared.codes[0], code_tag);
     f.p.state.ended[slot] = ended;
     f.p.ended[row] = ended;
-    f.p.finite[row] = candidates.finite;
+    f.p.finite[row] = !bad;
 }
 
 KF_DEVICE void draw_next(Frame& f, int codebook, u32 logits_tag, u32 code_tag) {
@@ -643,6 +645,10 @@ KF_DEVICE void draw_next(Frame& f, int codebook, u32 logits_tag, u32 code_tag) {
     int code = draw(candidates, slot_draw(f.p.state, slot, codebook), scratch);
     if (threadIdx.x > 0) return;
     f.shared.codes[codebook] = code;
+    if (!candidates.finite && !f.p.state.ended[slot]) {
+        f.p.state.ended[slot] = 1;
+        f.p.finite[row] = 0;
+    }
     ptx::store_word(f.p.exchange + CODE_AT + row, code, code_tag);
     if (codebook == CODEBOOKS - 1 && !f.p.state.ended[slot])
         close_frame(f.p.state, slot, f.shared.codes, f.p.semantic_begin);

@@ -39,14 +39,15 @@ KF_KERNEL(sample_semantic, SemanticParams, SAMPLER_THREADS) {
     bool ended_before = state.ended[slot] != 0;
     Candidates candidates = find_candidates(logits, length, state.top_k[slot], scratch);
     int drawn = draw_semantic(state, slot, candidates, p.semantic_begin, scratch);
-    bool ended = ended_before || drawn == p.codebook_size;
+    bool bad = !candidates.finite && !ended_before;  // no frame can be made: the slot ends
+    bool ended = ended_before || drawn == p.codebook_size || bad;
     int code = min(drawn, p.codebook_size - 1);
     __syncthreads();  // every thread has read the slot's state
     if (threadIdx.x == 0) {
         state.ended[slot] = ended;
         p.row_codes[row * state.codebooks] = code;
         p.ended[row] = ended;
-        p.finite[row] = candidates.finite;
+        p.finite[row] = !bad;
     }
     for (int i = threadIdx.x; i < p.fast_dim; i += SAMPLER_THREADS) {
         long long place = static_cast<long long>(row) * p.fast_dim + i;
@@ -63,6 +64,7 @@ struct ResidualParams {
     const u16* fast_embeddings;  // bf16 [codebook_size, fast_dim]
     float* fast_x;               // [B, fast_dim]: the next position's input
     int* row_codes;              // [B, K]
+    u8* finite;                  // [B] for the host
     int stride;
     int length;                  // codes that may be drawn
     int codebook;                // 1..K-1; the last one closes the frame
@@ -77,11 +79,16 @@ KF_KERNEL(sample_residual, ResidualParams, SAMPLER_THREADS) {
     int row = blockIdx.x, slot = p.row_slot[row];
     const float* logits = load_logits(p.logits + static_cast<long long>(row) * p.stride, p.length, &scratch);
     Draw d = slot_draw(state, slot, p.codebook);
-    int code = draw(find_candidates(logits, p.length, state.top_k[slot], scratch), d, scratch);
+    Candidates candidates = find_candidates(logits, p.length, state.top_k[slot], scratch);
+    int code = draw(candidates, d, scratch);
     bool last = p.codebook == state.codebooks - 1;
     if (threadIdx.x == 0) {
         int* codes = p.row_codes + row * state.codebooks;
         codes[p.codebook] = code;
+        if (!candidates.finite && !state.ended[slot]) {
+            state.ended[slot] = 1;
+            p.finite[row] = 0;
+        }
         if (last && !state.ended[slot]) close_frame(state, slot, codes, p.semantic_begin);
     }
     if (last) return;

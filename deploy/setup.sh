@@ -21,8 +21,7 @@ command -v c++ >/dev/null || wanted+=(g++)
 if [ "$purpose" = test ]; then
     command -v chromium >/dev/null || wanted+=(chromium)
     command -v chromedriver >/dev/null || wanted+=(chromium-driver)
-    command -v node >/dev/null || wanted+=(nodejs)
-    command -v npm >/dev/null || wanted+=(npm)
+    command -v opusinfo >/dev/null || wanted+=(opus-tools)
 fi
 if [ ${#wanted[@]} -gt 0 ]; then
     as_root=()
@@ -37,8 +36,12 @@ if [ ${#wanted[@]} -gt 0 ]; then
 fi
 
 # --- Python packages -------------------------------------------------------------------------------
-[ -x "$venv/bin/python" ] || { say "making the virtual environment $venv"; "$python" -m venv "$venv"; }
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
+if [ ! -x "$venv/bin/python" ]; then
+    say "making the virtual environment $venv"
+    "$python" -m venv "$venv"
+    pip install --quiet --upgrade pip
+fi
 
 if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
     # uv knows where the builds for each accelerator live ("auto" looks for an NVIDIA driver); plain pip

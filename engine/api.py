@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NewType, Protocol
+from typing import Any, NewType, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -220,10 +220,8 @@ class StepResult:
     vocode_s: float = 0.0
 
 
-class Ticket(Protocol):
-    """A submitted step. Opaque; give it to `collect` once, in order."""
-
-    step: int
+Ticket = Any
+"""A submitted step. Opaque; give it to `collect` once, in order."""
 
 
 class Engine(Protocol):
@@ -242,11 +240,21 @@ class Engine(Protocol):
         ...
 
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
-        """Prefill thread. Any common audio file -> a voice. Raises BadReference."""
+        """Clip thread: beside prefills and steps, as it touches no slot. Any common audio file -> a voice; without
+        a transcript (empty) it is taken from the sound alone. Raises BadReference."""
+        ...
+
+    def fits(self, voice: Voice) -> bool:
+        """Any thread. Whether this model can speak with a voice that was kept elsewhere: shape and range of its codes.
+        Prefill takes it for granted."""
         ...
 
     def submit(self, plan: StepPlan) -> Ticket:
         """Decode thread. Starts a step and returns without waiting for its results."""
+        ...
+
+    def is_done(self, ticket: Ticket) -> bool:
+        """Decode thread. Whether `collect` would not wait."""
         ...
 
     def collect(self, ticket: Ticket) -> StepResult:

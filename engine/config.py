@@ -9,12 +9,25 @@ Two forms exist in the Fish S2 family and both end in the same `ModelConfig`:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 __all__ = ["ConfigError", "ModelConfig", "StackConfig"]
+
+
+_FAST_KEYS = (
+    "dim",
+    "n_head",
+    "n_local_heads",
+    "head_dim",
+    "intermediate_size",
+    "attention_qkv_bias",
+    "attention_qk_norm",
+    "attention_o_bias",
+)
 
 
 class ConfigError(ValueError):
@@ -40,18 +53,6 @@ class StackConfig:
     o_bias: bool
 
     def __post_init__(self) -> None:
-        for name in (
-            "layers",
-            "dim",
-            "heads",
-            "kv_heads",
-            "head_dim",
-            "ffn_dim",
-            "vocab_size",
-            "max_seq_len",
-        ):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
         if self.head_dim % 2:
             raise ConfigError(f"head_dim must be even (rotary pairs), not {self.head_dim}")
         if self.heads % self.kv_heads:
@@ -81,8 +82,6 @@ class ModelConfig:
     rope_table_bf16: bool = True
 
     def __post_init__(self) -> None:
-        if not self.num_codebooks >= 1:
-            raise ConfigError(f"num_codebooks must be positive, not {self.num_codebooks}")
         if not 1 <= self.residual_codebook_size <= self.fast.vocab_size:
             raise ConfigError(
                 f"residual_codebook_size {self.residual_codebook_size} is not in 1..{self.fast.vocab_size}"
@@ -105,7 +104,7 @@ class ModelConfig:
             data = json.loads(file.read_text())
         except FileNotFoundError:
             raise ConfigError(f"{file} is missing") from None
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise ConfigError(f"{file} is not JSON: {error}") from None
         if not isinstance(data, dict):
             raise ConfigError(f"{file} must hold an object")
@@ -114,93 +113,121 @@ class ModelConfig:
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> ModelConfig:
         """From the parsed config.json of either form. Raises ConfigError."""
+        top = _Section(data, "config.json")
         kind = data.get("model_type")
         if kind == "fish_qwen3_omni":
-            return _parse_omni(data)
+            return _parse_omni(top)
         if kind in ("dual_ar", "naive"):
-            return _parse_flat(data)
+            return _parse_flat(top)
         raise ConfigError(f"model_type is {kind!r}; known are 'fish_qwen3_omni', 'dual_ar' and 'naive'")
 
 
-def _need(data: Mapping[str, Any], key: str, where: str) -> Any:
-    value = data.get(key)
-    if value is None:
-        raise ConfigError(f"{where} lacks {key!r}")
-    return value
+class _Section:
+    """One JSON object of the config. A key that is null counts as missing; errors name the key and where it stands."""
+
+    def __init__(self, data: Mapping[str, Any], where: str) -> None:
+        self._data, self._where = data, where
+
+    def integer(self, key: str, default: int | None = None, *, unset: int | None = None) -> int:
+        """A positive integer; `unset` is a value that also means the default."""
+        value = self._get(key, default)
+        if value == unset and default is not None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise self._wrong(key, "a positive integer", value)
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """A positive number."""
+        value = self._get(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+            raise self._wrong(key, "a positive number", value)
+        return float(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self._get(key, default)
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false", value)
+        return value
+
+    def section(self, key: str) -> _Section:
+        value = self._get(key, None)
+        if not isinstance(value, dict):
+            raise self._wrong(key, "an object", value)
+        return _Section(value, key)
+
+    def has(self, key: str) -> bool:
+        return self._data.get(key) is not None
+
+    def fast(self, keys: Iterable[str], **fixed: int) -> _Section:
+        """The flat form's view of the fast stack: a `fast_*` key stands for the slow one of that name if it is set."""
+        data = dict(self._data) | {key: self._data[f"fast_{key}"] for key in keys if self.has(f"fast_{key}")} | fixed
+        return _Section(data, f"{self._where} (fast_*)")
+
+    def _get(self, key: str, default: Any) -> Any:
+        value = self._data.get(key)
+        if value is None and default is None:
+            raise ConfigError(f"{self._where} lacks {key!r}")
+        return default if value is None else value
+
+    def _wrong(self, key: str, expected: str, value: Any) -> ConfigError:
+        return ConfigError(f"{self._where}: {key} must be {expected}, not {value!r}")
 
 
-def _stack(data: Mapping[str, Any], where: str) -> StackConfig:
+def _stack(section: _Section) -> StackConfig:
     """Defaults for missing keys are those of the family (n_local_heads -1 means n_head, and so on)."""
-    dim, heads = int(_need(data, "dim", where)), int(_need(data, "n_head", where))
-    kv_heads = data.get("n_local_heads")
-    ffn_dim = data.get("intermediate_size")
-    if ffn_dim is None:
-        ffn_dim = -(-int(2 * 4 * dim / 3) // 256) * 256
+    dim, heads = section.integer("dim"), section.integer("n_head")
     return StackConfig(
-        layers=int(_need(data, "n_layer", where)),
+        layers=section.integer("n_layer"),
         dim=dim,
         heads=heads,
-        kv_heads=heads if kv_heads in (None, -1) else int(kv_heads),
-        head_dim=int(data.get("head_dim") or dim // heads),
-        ffn_dim=int(ffn_dim),
-        vocab_size=int(_need(data, "vocab_size", where)),
-        max_seq_len=int(data.get("max_seq_len") or 2048),
-        rope_base=float(data.get("rope_base") or 10_000),
-        norm_eps=float(data.get("norm_eps") or 1e-5),
-        qk_norm=bool(data.get("attention_qk_norm", False)),
-        qkv_bias=bool(data.get("attention_qkv_bias", False)),
-        o_bias=bool(data.get("attention_o_bias", False)),
+        kv_heads=section.integer("n_local_heads", heads, unset=-1),
+        head_dim=section.integer("head_dim", dim // heads),
+        ffn_dim=section.integer("intermediate_size", -(-int(2 * 4 * dim / 3) // 256) * 256),
+        vocab_size=section.integer("vocab_size"),
+        max_seq_len=section.integer("max_seq_len", 2048),
+        rope_base=section.number("rope_base", 10_000),
+        norm_eps=section.number("norm_eps", 1e-5),
+        qk_norm=section.flag("attention_qk_norm", False),
+        qkv_bias=section.flag("attention_qkv_bias", False),
+        o_bias=section.flag("attention_o_bias", False),
     )
 
 
-def _parse_omni(data: Mapping[str, Any]) -> ModelConfig:
-    text = _need(data, "text_config", "config.json")
-    audio = _need(data, "audio_decoder_config", "config.json")
-    slow, fast = _stack(text, "text_config"), _stack(audio, "audio_decoder_config")
-    text_dim = audio.get("text_dim")
-    if text_dim is not None and text_dim != slow.dim:
+def _parse_omni(top: _Section) -> ModelConfig:
+    text, audio = top.section("text_config"), top.section("audio_decoder_config")
+    slow, fast = _stack(text), _stack(audio)
+    text_dim = audio.integer("text_dim", slow.dim)
+    if text_dim != slow.dim:
         raise ConfigError(f"audio_decoder_config.text_dim {text_dim} differs from text_config.dim {slow.dim}")
-    if data.get("rope_interleaved", True) is not True:
+    return _model(top, slow, fast, audio.integer("num_codebooks"), text.flag("tie_word_embeddings", True), True)
+
+
+def _parse_flat(top: _Section) -> ModelConfig:
+    num_codebooks = top.integer("num_codebooks")
+    fast = top.fast(
+        _FAST_KEYS,
+        n_layer=top.integer("n_fast_layer"),
+        vocab_size=top.integer("codebook_size"),
+        max_seq_len=num_codebooks + 1,
+    )
+    return _model(top, _stack(top), _stack(fast), num_codebooks, top.flag("tie_word_embeddings", True), False)
+
+
+def _model(
+    top: _Section, slow: StackConfig, fast: StackConfig, num_codebooks: int, is_tied: bool, is_s2: bool
+) -> ModelConfig:
+    """`is_s2`: the form whose name implies scaled codebook embeddings and post-norm conditioning."""
+    if not top.flag("rope_interleaved", True):
         raise ConfigError("rope_interleaved must be true: the family rotates pairs (2i, 2i+1)")
     return ModelConfig(
         slow=slow,
         fast=fast,
-        num_codebooks=int(_need(audio, "num_codebooks", "audio_decoder_config")),
-        # S2-Pro's config does not say it; its codec has 1024 entries in every residual codebook.
-        residual_codebook_size=int(data.get("residual_codebook_size") or min(1024, fast.vocab_size)),
-        scale_codebook_embeddings=bool(data.get("scale_codebook_embeddings", True)),
-        norm_fastlayer_input=bool(data.get("norm_fastlayer_input", True)),
-        tie_word_embeddings=bool(text.get("tie_word_embeddings", True)),
-        rope_table_bf16=bool(data.get("rope_table_bf16", True)),
-    )
-
-
-def _parse_flat(data: Mapping[str, Any]) -> ModelConfig:
-    slow = _stack(data, "config.json")
-    merged = dict(data)
-    for key in (
-        "dim",
-        "n_head",
-        "n_local_heads",
-        "head_dim",
-        "intermediate_size",
-        "attention_qkv_bias",
-        "attention_qk_norm",
-        "attention_o_bias",
-    ):
-        if data.get(f"fast_{key}") is not None:
-            merged[key] = data[f"fast_{key}"]
-    merged["n_layer"] = _need(data, "n_fast_layer", "config.json")
-    merged["vocab_size"] = codebook_size = int(_need(data, "codebook_size", "config.json"))
-    num_codebooks = int(_need(data, "num_codebooks", "config.json"))
-    merged["max_seq_len"] = num_codebooks + 1
-    return ModelConfig(
-        slow=slow,
-        fast=_stack(merged, "config.json"),
         num_codebooks=num_codebooks,
-        residual_codebook_size=int(data.get("residual_codebook_size") or min(1024, codebook_size)),
-        scale_codebook_embeddings=bool(data.get("scale_codebook_embeddings", False)),
-        norm_fastlayer_input=bool(data.get("norm_fastlayer_input", False)),
-        tie_word_embeddings=bool(data.get("tie_word_embeddings", True)),
-        rope_table_bf16=bool(data.get("rope_table_bf16", True)),
+        # S2-Pro's config does not say it; its codec has 1024 entries in every residual codebook.
+        residual_codebook_size=top.integer("residual_codebook_size", min(1024, fast.vocab_size)),
+        scale_codebook_embeddings=top.flag("scale_codebook_embeddings", is_s2),
+        norm_fastlayer_input=top.flag("norm_fastlayer_input", is_s2),
+        tie_word_embeddings=is_tied,
+        rope_table_bf16=top.flag("rope_table_bf16", True),
     )

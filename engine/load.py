@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
+from engine.api import Voice
 from engine.backends.base import Backend
 from engine.backends.reference import ReferenceBackend
 from engine.codec.codec import Codec
+from engine.codec.config import CodecConfig
 from engine.config import ConfigError, ModelConfig
 from engine.model.dual_ar import DualAR
 from engine.prompt import PromptBuilder
@@ -16,19 +19,32 @@ from engine.tokenizer import Tokenizer
 from engine.voices import read_voices
 from engine.weights import load as load_weights
 
-__all__ = ["BUNDLED_VOICE", "load_engine", "load_model"]
+__all__ = ["BUNDLED_VOICE", "load_engine", "load_model", "load_random_engine", "make_runner"]
 
 log = logging.getLogger(__name__)
 
 BUNDLED_VOICE = Path(__file__).parent / "assets" / "voice-v0"
 DEFAULT_SPEAKER = "willow"
 
+CUDA_CONTEXT_TOKENS = 2048
+"""Of a slot on a GPU, unless told otherwise: a long reference, three turns and a minute of speech. The family's own
+maximum would take gigabytes for each slot."""
 
-def load_engine(folder: Path, *, backend: str = "auto", slots: int, context_tokens: int | None = None) -> Runner:
+
+def load_engine(
+    folder: Path,
+    *,
+    device: str = "cpu",
+    backend: str = "auto",
+    precision: str = "auto",
+    slots: int,
+    context_tokens: int | None = None,
+) -> Runner:
     """Read a checkpoint and build the engine. Raises ConfigError, WeightsError, TokenizerError, VoiceError.
 
-    `backend` is "native", "reference", or "auto": native where a C++ compiler is found. `context_tokens` defaults to
-    the model's own maximum.
+    On the CPU `backend` is "native", "reference", or "auto": native where a C++ compiler is found. On "cuda"
+    `precision` is "fp8", "bf16", or "auto": FP8 for big models. `context_tokens` defaults to the model's own maximum,
+    on a GPU to 2048.
     """
     model = load_model(folder)
     codec = Codec.load(folder)
@@ -37,15 +53,41 @@ def load_engine(folder: Path, *, backend: str = "auto", slots: int, context_toke
         raise ConfigError(
             f"{folder}: the codec has {codec.config.n_codebooks} codebooks, the model {config.num_codebooks}"
         )
-    context = min(context_tokens or config.slow.max_seq_len, config.slow.max_seq_len)
-    made = _make_backend(backend, model, codec, slots, context)
+    default = CUDA_CONTEXT_TOKENS if device == "cuda" else config.slow.max_seq_len
+    context = min(context_tokens or default, config.slow.max_seq_len)
+    if device == "cuda":
+        made = _cuda_backend(model, codec, precision, slots, context)
+    else:
+        made = _cpu_backend(backend, model, codec, slots, context)
+    return make_runner(
+        made, Tokenizer(folder), read_voices(folder, codec.config.codebook_sizes, DEFAULT_SPEAKER), codec.config
+    )
+
+
+def load_random_engine(*, precision: str = "auto", slots: int, context_tokens: int | None = None) -> Runner:
+    """`s2-pro-random`: S2-Pro's sizes with seeded random weights on the GPU. It speaks noise, for speed figures.
+    Raises ConfigError where there is no GPU or not enough memory."""
+    _check_cuda()
+    from engine.cuda.load import choose_fp8, make_random_backend
+    from engine.cuda.random_model import S2_PRO, random_tokenizer, random_voices
+
+    made = make_random_backend(
+        slots=slots,
+        context_tokens=context_tokens or CUDA_CONTEXT_TOKENS,
+        fp8=choose_fp8(S2_PRO, precision),
+    )
+    codec = CodecConfig.s2()
+    return make_runner(made, random_tokenizer(), random_voices(codec), codec)
+
+
+def make_runner(backend: Backend, tokenizer: Tokenizer, voices: Mapping[str, Voice], codec: CodecConfig) -> Runner:
     return Runner(
-        made,
-        PromptBuilder(Tokenizer(folder), config.num_codebooks),
-        read_voices(folder, codec.config.codebook_sizes, DEFAULT_SPEAKER),
-        sample_rate_hz=codec.config.sample_rate,
-        frame_samples=codec.config.hop_samples,
-        codebook_sizes=codec.config.codebook_sizes,
+        backend,
+        PromptBuilder(tokenizer, codec.n_codebooks),
+        voices,
+        sample_rate_hz=codec.sample_rate,
+        frame_samples=codec.hop_samples,
+        codebook_sizes=codec.codebook_sizes,
     )
 
 
@@ -57,13 +99,30 @@ def load_model(folder: Path) -> DualAR:
             f"{folder}: the tokenizer has {tokenizer.semantic_count} semantic tokens, "
             f"audio_decoder_config.vocab_size is {config.codebook_size}"
         )
+    if (highest := max(tokenizer.semantic_end, tokenizer.im_end)) >= config.slow.vocab_size:
+        raise ConfigError(f"{folder}: the tokenizer's id {highest} is outside vocab_size {config.slow.vocab_size}")
     model = DualAR(config, tokenizer.semantic_begin, tokenizer.im_end)
     tensors = load_weights(folder, config)
     model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True)
     return model.eval().requires_grad_(False)
 
 
-def _make_backend(name: str, model: DualAR, codec: Codec, slots: int, context_tokens: int) -> Backend:
+def _check_cuda() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise ConfigError("device cuda was asked for, but PyTorch sees no CUDA device here")
+
+
+def _cuda_backend(model: DualAR, codec: Codec, precision: str, slots: int, context_tokens: int) -> Backend:
+    _check_cuda()
+    from engine.cuda.load import choose_fp8, make_backend
+
+    fp8 = choose_fp8(model.config, precision)
+    return make_backend(model, codec, slots=slots, context_tokens=context_tokens, fp8=fp8)
+
+
+def _cpu_backend(name: str, model: DualAR, codec: Codec, slots: int, context_tokens: int) -> Backend:
     if name == "reference":
         return ReferenceBackend(model, codec, slots=slots, context_tokens=context_tokens)
     from engine.backends.native import CompilerMissing, NativeBackend  # compiles its library on first use

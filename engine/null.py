@@ -50,6 +50,8 @@ class _Ticket:
     step: int
     plan: StepPlan
     frames: tuple[int, ...]
+    due_s: float
+    """When the step is over (time.monotonic)."""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ class NullEngine:
         }
     )
     _state: dict[int, _Slot] = field(default_factory=dict)
+    _busy_until_s: float = 0.0
 
     @property
     def limits(self) -> Limits:
@@ -101,6 +104,9 @@ class NullEngine:
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
         return Voice(name, transcript, np.frombuffer(clip[:64].ljust(64, b"\0"), np.int16)[None].copy())
 
+    def fits(self, voice: Voice) -> bool:
+        return len(voice.codes) == 1
+
     def submit(self, plan: StepPlan) -> _Ticket:
         if self.fail_at_step is not None and plan.step >= self.fail_at_step:
             raise EngineError(f"step {plan.step} was told to fail")
@@ -111,11 +117,15 @@ class NullEngine:
             slot.frames += 1
         self.steps.append(plan)
         del self.steps[:-1000]
-        return _Ticket(plan.step, plan, tuple(frames))
+        # Like a device, it does one step after the other, and does not wait for the host.
+        self._busy_until_s = max(self._busy_until_s, time.monotonic()) + self.step_s
+        return _Ticket(plan.step, plan, tuple(frames), self._busy_until_s)
+
+    def is_done(self, ticket: _Ticket) -> bool:
+        return time.monotonic() >= ticket.due_s
 
     def collect(self, ticket: _Ticket) -> StepResult:
-        if self.step_s:
-            time.sleep(self.step_s)
+        time.sleep(max(0.0, ticket.due_s - time.monotonic()))
         decoded, audio = [], []
         for ref, frame in zip(ticket.plan.decode, ticket.frames, strict=True):
             end = self._frames(ref.slot, ref.epoch)

@@ -31,7 +31,6 @@ from engine.api import (
     Voice,
 )
 from engine.backends.base import Backend, Columns, VocodeRow
-from engine.codec.audio_file import decode_clip
 from engine.prompt import PromptBuilder
 from engine.voices import VoiceError, make_voice
 
@@ -56,6 +55,8 @@ class _SlotBook:
     turns: int = 0
     prompt_tokens: int = 0
     """KV length when the current unit was armed."""
+    max_frames: int = 0
+    """Frames the current unit may have; 0 in a slot that is only warm."""
     submitted_frames: int = 0
     vocoded_frames: int = 0
     ended: bool = False
@@ -112,15 +113,15 @@ class Runner:
         if keep == 0:
             computed += self._write_prefix(request, book, prefix)
             keep = prefix.shape[1]
-        book.epoch = request.epoch
+        book.epoch, book.ended = request.epoch, False
+        book.max_frames = book.submitted_frames = book.vocoded_frames = 0
         if keep == book.prefix_tokens:
             book.turns = 0
         if request.text is not None:
             self._backend.prefill(request.slot, columns[:, :-1], keep)
             book.tokens = book.prompt_tokens = keep + columns.shape[1] - 1
             book.turns += 1
-            book.submitted_frames = book.vocoded_frames = 0
-            book.ended = False
+            book.max_frames = request.max_frames
             self._backend.arm(request.slot, columns[:, -1], book.tokens, request.sampling)
         total = keep + columns.shape[1]
         return PrefillResult(request.slot, request.epoch, total, total - computed, time.perf_counter() - began)
@@ -159,18 +160,26 @@ class Runner:
             if len(self._prefixes) > PREFIX_CACHE_ENTRIES:
                 self._prefixes.popitem(last=False)
         book.voice_key, book.prefix_tokens = key, tokens
-        book.tokens, book.turns, book.ended = tokens, 0, False
+        book.tokens, book.turns = tokens, 0
         return 0 if cached else tokens
 
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
-        """Any common audio file -> a voice. Raises BadReference."""
-        if not transcript.strip():
-            raise BadReference("a reference clip needs the text it speaks")
+        """Any common audio file -> a voice; an empty transcript leaves the sound alone. Raises BadReference."""
+        # Only cloning needs the audio-file libraries: a bare GPU image runs the engine without them.
+        from engine.codec.audio_file import decode_clip
+
         pcm = decode_clip(clip, self.limits.sample_rate_hz)
         try:
             return make_voice(name, transcript, self._backend.encode(pcm), self._codebook_sizes)
         except VoiceError as error:
             raise BadReference(str(error)) from None
+
+    def fits(self, voice: Voice) -> bool:
+        try:
+            make_voice(voice.name, voice.transcript, voice.codes, self._codebook_sizes)
+        except VoiceError:
+            return False
+        return True
 
     # ---- decode thread -------------------------------------------------------------------------
 
@@ -181,6 +190,8 @@ class Runner:
             book = self._books[ref.slot]
             assert book.epoch == ref.epoch, f"slot {ref.slot} holds epoch {book.epoch}, plan says {ref.epoch}"
             pending = book.submitted_frames + 1 - book.vocoded_frames
+            # The prompt was checked to fit with so many frames; one more could lie outside the slot's KV.
+            assert book.submitted_frames < book.max_frames, f"slot {ref.slot} was asked for {book.max_frames} frames"
             assert pending <= self.limits.max_pending_frames, f"slot {ref.slot} has {pending} frames pending"
             frames.append(book.submitted_frames)
             book.submitted_frames += 1
@@ -200,16 +211,24 @@ class Runner:
         assert book.vocoded_frames <= book.submitted_frames, f"slot {item.slot}: frame not decoded yet"
         return VocodeRow(item.slot, item.first_frame, item.frames, item.reset)
 
+    def is_done(self, ticket: StepTicket) -> bool:
+        """Whether `collect` would not wait."""
+        return self._backend.is_done(ticket.device)
+
     def collect(self, ticket: StepTicket) -> StepResult:
         """Wait for a step. Raises EngineError."""
         try:
             result = self._backend.collect(ticket.device)
         except Exception as error:
             raise EngineError(f"step {ticket.step} failed: {error}") from error
-        decoded = []
-        for ref, frame, ended in zip(ticket.plan.decode, ticket.frames, result.ended, strict=True):
-            decoded.append(Decoded(ref.slot, ref.epoch, frame, ended))
+        decoded, faults = [], []
+        for row, (ref, frame, ended) in enumerate(zip(ticket.plan.decode, ticket.frames, result.ended, strict=True)):
             book = self._books[ref.slot]
+            if row in result.bad_rows:
+                book.voice_key = None  # nothing the slot holds is to be trusted: start again from the voice
+                faults.append(Fault(ref.slot, ref.epoch, "the model's output is not finite"))
+                continue
+            decoded.append(Decoded(ref.slot, ref.epoch, frame, ended))
             if ended and book.epoch == ref.epoch and not book.ended:
                 # The step that said "end" was fed the last real frame, so its KV is there too.
                 book.ended, book.tokens = True, book.prompt_tokens + frame + 1
@@ -217,20 +236,12 @@ class Runner:
             Audio(item.slot, item.epoch, item.first_frame, item.frames, pcm)
             for item, pcm in zip(ticket.plan.vocode, result.pcm, strict=True)
         )
-        faults = tuple(
-            Fault(
-                ticket.plan.decode[row].slot,
-                ticket.plan.decode[row].epoch,
-                "the model's output is not finite",
-            )
-            for row in result.bad_rows
-        )
-        return StepResult(ticket.step, tuple(decoded), audio, faults, result.decode_s, result.vocode_s)
+        return StepResult(ticket.step, tuple(decoded), audio, tuple(faults), result.decode_s, result.vocode_s)
 
     # ---- life ------------------------------------------------------------------------------------
 
     def warm_up(self) -> None:
-        """Prefill every stored voice (the cache is then hot) and speak a few frames on each slot."""
+        """Prefill every stored voice (the cache is then hot) and speak a frame on each slot."""
         for voice in list(self.voices.values())[:PREFIX_CACHE_ENTRIES]:
             self.prefill(Prefill(SlotId(0), _WARM_EPOCH, voice))
         default = next(iter(self.voices.values()))

@@ -5,6 +5,7 @@ Text of users never becomes a control token, whatever it holds: control tokens c
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -25,11 +26,7 @@ class Tokenizer:
     def __init__(self, path: Path) -> None:
         """Read tokenizer.json from a folder. Raises TokenizerError."""
         file = path / "tokenizer.json"
-        if not file.exists():
-            raise TokenizerError(f"{file} is missing")
-        self._tokenizer = HfTokenizer.from_file(str(file))
-        # From here on text that looks like a special token is encoded as ordinary characters.
-        self._tokenizer.encode_special_tokens = True
+        self._tokenizer = _load(file)
         self._vocab: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
         semantic = {int(m[1]): i for name, i in self._vocab.items() if (m := _SEMANTIC.fullmatch(name))}
         if not semantic:
@@ -52,6 +49,26 @@ class Tokenizer:
             raise TokenizerError(f"the vocabulary lacks {name}") from None
 
     def encode(self, text: str) -> list[int]:
-        """Plain text -> ids, none of them a control token."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        """Plain text -> ids, none of them a control token. A lone surrogate, which is no text, reads as U+FFFD."""
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=False).ids
         return ids
+
+
+def _load(file: Path) -> HfTokenizer:
+    """The library's tokenizer, set so that text which looks like an added token is encoded as ordinary characters.
+
+    That setting looks at *special* tokens only, and some checkpoints mark their semantic tokens otherwise: here every
+    added token counts as special.
+    """
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        for token in data.get("added_tokens") or []:
+            token["special"] = True
+        tokenizer = HfTokenizer.from_str(json.dumps(data))
+    except FileNotFoundError:
+        raise TokenizerError(f"{file} is missing") from None
+    except Exception as error:  # the library raises bare Exception for what it cannot read
+        raise TokenizerError(f"{file} is not readable: {error}") from None
+    tokenizer.encode_special_tokens = True
+    return tokenizer

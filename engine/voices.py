@@ -32,6 +32,8 @@ def make_voice(
         raise VoiceError(f"voice name {name[:80]!r} must match {VOICE_NAME.pattern}")
     if len(transcript) > MAX_TRANSCRIPT_CHARS:
         raise VoiceError(f"the transcript of {name!r} has {len(transcript)} characters; at most {MAX_TRANSCRIPT_CHARS}")
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise VoiceError(f"codes of {name!r} are {codes.dtype}, expected integers")
     if codes.ndim != 2 or codes.shape[0] != len(sizes):
         raise VoiceError(f"codes of {name!r} have shape {list(codes.shape)}, expected [{len(sizes)}, frames]")
     limits = np.asarray(sizes)[:, None]
@@ -49,17 +51,17 @@ def read_voices(folder: Path, sizes: tuple[int, ...], default: str | None = None
 
     A model without voices has one called "default": its own, without a reference.
     """
-    found = [
-        make_voice(
-            path.name,
-            (path / "transcript.txt").read_text(),
-            np.load(path / "codes.npy", allow_pickle=False),
-            sizes,
-        )
-        for path in sorted((folder / "voices").glob("*/"))
-        if (path / "codes.npy").exists()
-    ]
+    found = [_read(path, sizes) for path in sorted((folder / "voices").glob("*/")) if (path / "codes.npy").exists()]
     if not found:
         found = [make_voice("default", "", np.zeros((len(sizes), 0), np.int16), sizes)]
     found.sort(key=lambda voice: (voice.name != default, voice.name))
     return MappingProxyType({voice.name: voice for voice in found})
+
+
+def _read(home: Path, sizes: tuple[int, ...]) -> Voice:
+    try:
+        transcript = (home / "transcript.txt").read_text(encoding="utf-8")
+        codes = np.load(home / "codes.npy", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise VoiceError(f"voice {home.name!r} is not readable: {error}") from None
+    return make_voice(home.name, transcript, codes, sizes)

@@ -8,11 +8,12 @@ shape, and nothing else may be: a wrong name must not fail silently as noise.
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from engine.config import ModelConfig, StackConfig
 
@@ -93,7 +94,12 @@ def to_raw_names(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
     if tensors and all(name.startswith("model.") for name in tensors):
         tensors = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
     if any(name.startswith(("text_model.", "audio_decoder.")) for name in tensors):
-        tensors = {_hf_to_raw(name): tensor for name, tensor in tensors.items()}
+        raw: dict[str, torch.Tensor] = {}
+        for name, tensor in tensors.items():
+            if (renamed := _hf_to_raw(name)) in raw:
+                raise WeightsError(f"{name} and another tensor both mean {renamed}")
+            raw[renamed] = tensor
+        tensors = raw
     return _join_qkv(tensors)
 
 
@@ -118,7 +124,9 @@ def _join_qkv(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         parts = [name.replace(".wq.", f".{part}.") for part in ("wq", "wk", "wv")]
         if absent := [part for part in parts if part not in joined]:
             raise WeightsError(f"{name} stands without {', '.join(absent)}")
-        joined[name.replace(".wq.", ".wqkv.")] = torch.cat([joined.pop(part) for part in parts])
+        if (whole := name.replace(".wq.", ".wqkv.")) in joined:
+            raise WeightsError(f"{name} stands beside {whole}")
+        joined[whole] = torch.cat([joined.pop(part) for part in parts])
     return joined
 
 
@@ -130,7 +138,10 @@ def _read(folder: Path) -> dict[str, torch.Tensor]:
         return _read_safetensors(folder / "model.safetensors")
     legacy = folder / "model.pth"
     if legacy.exists():
-        state = torch.load(legacy, map_location="cpu", weights_only=True)
+        try:
+            state = torch.load(legacy, map_location="cpu", weights_only=True)
+        except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            raise WeightsError(f"{legacy} is not readable: {error}") from None
         state = state.get("state_dict", state)
         # Legacy training checkpoints carry modules of other tasks under "audio_".
         return {name: tensor for name, tensor in state.items() if "audio_" not in name}
@@ -138,7 +149,10 @@ def _read(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _read_sharded(folder: Path, index: Path) -> dict[str, torch.Tensor]:
-    weight_map: dict[str, str] = json.loads(index.read_text())["weight_map"]
+    try:
+        weight_map: dict[str, str] = dict(json.loads(index.read_text())["weight_map"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise WeightsError(f"{index} holds no weight_map: {error!r}") from None
     tensors: dict[str, torch.Tensor] = {}
     for shard in sorted(set(weight_map.values())):
         if Path(shard).name != shard:
@@ -152,5 +166,8 @@ def _read_sharded(folder: Path, index: Path) -> dict[str, torch.Tensor]:
 
 
 def _read_safetensors(path: Path) -> dict[str, torch.Tensor]:
-    with safe_open(path, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"{path} is not readable: {error}") from None

@@ -8,9 +8,17 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ServerConfig", "SettingError"]
+__all__ = ["CHOICES", "ServerConfig", "SettingError"]
 
 PREFIX = "KINGFISHER_"
+OTHERS = frozenset({"KINGFISHER_API_KEYS_FILE", "KINGFISHER_API_KEY", "KINGFISHER_URL"})
+"""Variables that are no field: where the keys are, and what `kingfisher say` reads."""
+CHOICES = {
+    "device": ("cpu", "cuda"),
+    "backend": ("auto", "native", "reference"),
+    "precision": ("auto", "bf16", "fp8"),
+    "log_level": ("debug", "info", "warning", "error"),
+}
 
 
 class SettingError(ValueError):
@@ -22,13 +30,19 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: int = 8000
     model: str = "bundled"
-    """`bundled`, `null` (tones, no model), or a checkpoint folder."""
+    """`bundled`, `null` (tones, no model), `s2-pro-random` (noise at full size, on a GPU), or a checkpoint folder."""
+    device: str = "cpu"
+    """`cpu` or `cuda`."""
     backend: str = "auto"
-    """`auto` (native, or reference where there is no compiler), `native` or `reference`."""
+    """On the CPU: `auto` (native, or reference where there is no compiler), `native` or `reference`."""
+    precision: str = "auto"
+    """On a GPU: `bf16`, `fp8`, or `auto` (FP8 for models of a billion parameters and more)."""
+    voices_dir: str = "~/.local/share/kingfisher/voices"
+    """Uploaded voices, and the codes of clips that were encoded; made at the first upload."""
     slots: int = 8
     """Sessions that can hold prefilled state at once."""
     context_tokens: int = 0
-    """KV positions of a slot; 0 takes the model's maximum."""
+    """KV positions of a slot; 0 takes the model's maximum (2048 on a GPU)."""
     max_sessions: int = 256
     queue_s: float = 10.0
     """How long a session with something to say waits for a slot."""
@@ -39,24 +53,43 @@ class ServerConfig:
     idle_s: float = 600.0
     stall_s: float = 30.0
     """A client that takes no data for so long is dropped."""
+    handshake_s: float = 10.0
+    """A connection that has sent no whole request after this time is ended."""
+    ping_s: float = 20.0
+    """Between pings, and how long an answer may take. Proxies drop sockets that are quiet for a minute."""
     max_out_bytes: int = 4 << 20
     """Unsent output of one session; more means that the client does not read."""
-    max_stream_chars: int = 100_000
+    max_stream_chars: int = 1_000_000
     max_message_bytes: int = 16 << 20
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """Accepted keys; none means no authentication."""
+    tls_cert: str = ""
+    """PEM file of the certificate and its chain; empty: no TLS."""
+    tls_key: str = ""
+    """PEM file of its key, without a password."""
+    key_sessions: int = 0
+    """Sockets and requests that one key may have open at once; 0 sets no limit of its own."""
+    key_sessions_per_minute: int = 0
+    """How many it may open in a minute; 0 sets no limit."""
+    log_level: str = "info"
 
     def __post_init__(self) -> None:
         for name in ("slots", "max_sessions", "workers", "max_out_bytes", "max_stream_chars", "max_message_bytes"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("queue_s", "drain_s", "idle_s", "stall_s"):
+        for name in ("queue_s", "drain_s", "idle_s", "stall_s", "handshake_s", "ping_s"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name} must be above 0, not {getattr(self, name)}")
+        for name in ("context_tokens", "key_sessions", "key_sessions_per_minute"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"{name} must be at least 0, not {getattr(self, name)}")
         if not 0 <= self.port <= 65_535:
             raise SettingError(f"port must lie between 0 and 65535, not {self.port}")
-        if self.backend not in ("auto", "native", "reference"):
-            raise SettingError(f"backend is {self.backend!r}; choose auto, native or reference")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise SettingError("tls_cert and tls_key go together; one of them is missing")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise SettingError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}")
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> ServerConfig:
@@ -66,7 +99,7 @@ class ServerConfig:
         known = {f.name: f for f in fields(cls)}
         for key, text in environment.items():
             name = key.removeprefix(PREFIX).lower()
-            if not key.startswith(PREFIX) or name == "api_keys_file":
+            if not key.startswith(PREFIX) or key in OTHERS:
                 continue
             if name not in known:
                 raise SettingError(f"{key} is not a setting; known are {', '.join(sorted(known))}")

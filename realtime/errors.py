@@ -12,7 +12,9 @@
     │   ├── BadReference             bad_reference
     │   ├── TooMuchText              too_much_text
     │   ├── Overloaded               overloaded
-    │   └── Internal                 internal
+    │   ├── Draining                 draining
+    │   ├── Internal                 internal
+    │   └── EngineFault              internal or bad_request, as the engine's side says
     └── HandshakeRefused       answered with `http_status` before the socket opens
         ├── BadKey             401   bad_key
         ├── VoiceNotFound      404   unknown_voice
@@ -32,6 +34,8 @@ __all__ = [
     "BadReference",
     "BadRequest",
     "ConnectionFault",
+    "Draining",
+    "EngineFault",
     "HandshakeRefused",
     "Internal",
     "Malformed",
@@ -98,8 +102,22 @@ class Overloaded(StreamFault):
     code = "overloaded"
 
 
+class Draining(StreamFault):
+    """The server goes down before the stream is over; the socket closes with it."""
+
+    code = "draining"
+
+
 class Internal(StreamFault):
     code = "internal"
+
+
+class EngineFault(StreamFault):
+    """What the engine's side reports of one utterance, under its own code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]
 
 
 class HandshakeRefused(Refusal):

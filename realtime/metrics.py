@@ -30,6 +30,12 @@ class Metrics:
             registry=registry,
             buckets=_SECONDS,
         )
+        self.loop_late_s = Histogram(
+            "kingfisher_loop_late_seconds",
+            "How late the event loop woke for its tick.",
+            registry=registry,
+            buckets=_SECONDS,
+        )
         self._decode_s = Histogram(
             "kingfisher_decode_step_seconds", "Decode part of a step.", registry=registry, buckets=_SECONDS
         )
@@ -39,6 +45,11 @@ class Metrics:
         self._rows = Histogram(
             "kingfisher_decode_rows", "Rows of a step.", registry=registry, buckets=(0, 1, 2, 4, 8, 16, 32, 64, 128)
         )
+
+    def observe_stream(self, reason: str, ttfa_ms: float | None) -> None:
+        self.streams.labels(reason).inc()
+        if ttfa_ms is not None:
+            self.ttfa_s.observe(ttfa_ms / 1000)
 
     def observe_step(self, times: StepTimes) -> None:
         """Called on the decode thread."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ RESIDUAL_CODES = 32
 CODEBOOKS = 4
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>", "<|voice|>"]
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "model_type": "fish_qwen3_omni",
     "residual_codebook_size": RESIDUAL_CODES,
     "text_config": {
@@ -73,27 +75,43 @@ CODEC = {
 }
 
 
-def write_tiny_model(folder: Path, *, seed: int = 7, end_bias: float = 0.0) -> Path:
-    """Write the checkpoint. `end_bias` scales the end token's embedding: a larger one ends units sooner."""
+CUDA_CONFIG = {
+    **CONFIG,
+    "text_config": {**CONFIG["text_config"], "dim": 128, "head_dim": 64, "intermediate_size": 192},
+    "audio_decoder_config": {
+        **CONFIG["audio_decoder_config"],
+        "dim": 64,
+        "head_dim": 64,
+        "intermediate_size": 96,
+        "text_dim": 128,
+    },
+}
+CUDA_CODEC = {**CODEC, "encoder_dim": 8, "latent_dim": 128, "decoder_dim": 128, "transformer_heads": 2}
+"""Sizes that the CUDA kernels take: heads of 64, channels in eights."""
+
+
+def write_tiny_model(
+    folder: Path, *, seed: int = 7, config: Mapping[str, Any] = CONFIG, codec: Mapping[str, Any] = CODEC
+) -> Path:
+    """Write the checkpoint; `config` may be any of the family's that keeps the vocabulary and the codebooks."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(seed)
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    (folder / "codec.json").write_text(json.dumps(CODEC))
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "codec.json").write_text(json.dumps(codec))
     tokenizer = _tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
 
     tensors = {}
-    for name, shape in expected_shapes(ModelConfig.parse(CONFIG)).items():
+    for name, shape in expected_shapes(ModelConfig.parse(config)).items():
         if name.endswith("norm.weight"):
             tensors[name] = 1 + 0.1 * torch.randn(shape, generator=generator)
         else:
             tensors[name] = torch.randn(shape, generator=generator) / shape[-1] ** 0.5
-    tensors["embeddings.weight"][tokenizer.token_to_id("<|im_end|>")] += end_bias
     save_file({name: t.half().float() for name, t in tensors.items()}, folder / "model.safetensors")
 
-    codec = CodecModel(CodecConfig.read(folder))
+    codec_model = CodecModel(CodecConfig.read(folder))
     state = {}
-    for name, tensor in codec.state_dict().items():
+    for name, tensor in codec_model.state_dict().items():
         fan_in = max(1, tensor[0].numel()) if tensor.ndim > 1 else 1
         value = torch.randn(tensor.shape, generator=generator) * (0.7 / fan_in**0.5 if tensor.ndim > 1 else 0.05)
         if name.endswith(("alpha", "gamma")) or "norm.weight" in name:

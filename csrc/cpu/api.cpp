@@ -15,7 +15,7 @@ struct Model {
     CodecConfig codec_config;
     std::unique_ptr<DualAr> ar;
     std::unique_ptr<CodecDecoder> codec;
-    Stack::Scratch prefill_scratch;
+    Stack::Scratch prefill_scratch{std::thread::hardware_concurrency() > 1};
     std::vector<float> samples;
     int hop = 1;
 };
@@ -52,8 +52,11 @@ float kf_rounding(void* handle) {
     return std::max(m->ar->rounding(), m->codec->rounding());
 }
 
-void kf_prefill(void* handle, int32_t slot, const int32_t* columns, int32_t tokens, int32_t start) {
+// `two_threads`: nothing else is running, so the work may be split.
+void kf_prefill(void* handle, int32_t slot, const int32_t* columns, int32_t tokens, int32_t start,
+                int32_t two_threads) {
     auto* m = static_cast<Model*>(handle);
+    m->prefill_scratch.team.use_helper(two_threads);
     m->ar->prefill(slot, columns, tokens, start, m->prefill_scratch);
 }
 

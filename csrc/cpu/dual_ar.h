@@ -70,37 +70,49 @@ class DualAr {
         s.sampling = sampling;
         std::fill(s.window, s.window + kWindow, 0);
         s.frames.store(0);
+        s.has_ended = false;
     }
 
-    // One frame for each slot; ended[i]: the model ended instead; finite[i]: its logits were finite numbers.
+    // One frame for each slot; ended[i]: the model ended instead, now or before; finite[i]: its logits were finite
+    // numbers. A slot that has ended, or whose logits were not finite, does nothing more until it is armed again.
     void decode(const int32_t* slots, int count, uint8_t* ended, uint8_t* finite) {
         const ModelConfig& c = config_;
         x_.resize((size_t)c.slots * c.slow.dim), hidden_.resize(x_.size());
         rows_.resize(2 * c.slots), logits_.resize((size_t)c.slots * (c.codebook_size + 1));
+        int live = 0;
         for (int i = 0; i < count; i++) {
             Slot& s = slots_[slots[i]];
-            embed(s.column.data(), &x_[(size_t)i * c.slow.dim]);
-            rows_[i] = {slots[i], s.position++};
+            ended[i] = s.has_ended, finite[i] = 1;
+            if (s.has_ended) continue;
+            embed(s.column.data(), &x_[(size_t)live * c.slow.dim]);
+            rows_[live++] = {slots[i], s.position++};
         }
-        slow_->forward(x_.data(), rows_.data(), count, scratch_);
-        for (int i = 0; i < count; i++)
-            rms_norm(&x_[(size_t)i * c.slow.dim], c.slow.dim, c.slow.norm_eps, slow_norm_,
-                     &hidden_[(size_t)i * c.slow.dim]);
+        slow_->forward(x_.data(), rows_.data(), live, scratch_);
+        for (int row = 0; row < live; row++)
+            rms_norm(&x_[(size_t)row * c.slow.dim], c.slow.dim, c.slow.norm_eps, slow_norm_,
+                     &hidden_[(size_t)row * c.slow.dim]);
         const int width = c.codebook_size + 1;
-        head_.run(hidden_.data(), count, c.slow.dim, logits_.data(), width);
+        head_.run(hidden_.data(), live, c.slow.dim, logits_.data(), width);
         active_.clear();
-        for (int i = 0; i < count; i++) {
-            const float* logits = &logits_[(size_t)i * width];
-            finite[i] = std::all_of(logits, logits + width, [](float v) { return std::isfinite(v); });
-            const int token = finite[i] ? draw_semantic(slots_[slots[i]], logits) : c.codebook_size;
-            ended[i] = token == c.codebook_size;
-            if (!ended[i]) {
-                slots_[slots[i]].column[1] = token;
-                active_.push_back({slots[i], i});
+        for (int i = 0, row = 0; i < count; i++) {
+            if (ended[i]) continue;
+            Slot& s = slots_[slots[i]];
+            const float* logits = &logits_[(size_t)row * width];
+            finite[i] = all_finite(logits, width);
+            const int token = finite[i] ? draw_semantic(s, logits) : c.codebook_size;
+            ended[i] = s.has_ended = token == c.codebook_size;
+            if (!s.has_ended) {
+                s.column[1] = token;
+                active_.push_back({slots[i], row, i});
             }
+            row++;
         }
         decode_residuals();
-        for (auto [slot, row] : active_) finish_frame(slots_[slot]);
+        for (const Active& a : active_) {
+            Slot& s = slots_[a.slot];
+            if (a.is_finite) finish_frame(s);
+            else ended[a.index] = s.has_ended = true, finite[a.index] = 0;
+        }
     }
 
     // Codes [K] of a frame of the slot's unit, or null if the unit has no such frame (yet).
@@ -117,6 +129,7 @@ class DualAr {
         Sampling sampling{};
         int32_t window[kWindow] = {};  // token ids, newest last; zeros never match
         std::atomic<int> frames{0};
+        bool has_ended = false;
         std::vector<int32_t> codes;  // ring of frames that wait for the codec
 
         Slot() = default;
@@ -124,7 +137,8 @@ class DualAr {
     };
 
     struct Active {
-        int slot, row;
+        int slot, row, index;  // row among the live ones, index among the slots asked for
+        bool is_finite = true;
     };
 
     ModelConfig config_;
@@ -137,6 +151,10 @@ class DualAr {
     std::vector<float> x_, hidden_, logits_, fast_x_, fast_hidden_;
     std::vector<Row> rows_;
     std::vector<Active> active_;
+
+    static bool all_finite(const float* logits, int n) {
+        return std::all_of(logits, logits + n, [](float v) { return std::isfinite(v); });
+    }
 
     static void matrix(Linear& linear, const float* w, const float* bias, int outputs, int inputs) {
         linear.pack(1, inputs, outputs, [=](int, int i, int o) { return w[(size_t)o * inputs + i]; }, bias);
@@ -206,8 +224,11 @@ class DualAr {
         fast_head_.run(fast_hidden_.data(), count, dim, logits_.data(), c.residual_size);
         for (int a = 0; a < count; a++) {
             Slot& s = slots_[active_[a].slot];
-            s.column[1 + codebook] = sampler_.draw(&logits_[(size_t)a * c.residual_size], c.residual_size, s.sampling,
-                                                   s.frames.load(), codebook);
+            const float* logits = &logits_[(size_t)a * c.residual_size];
+            active_[a].is_finite &= all_finite(logits, c.residual_size);
+            // Any code will do for a row that is lost.
+            s.column[1 + codebook] =
+                active_[a].is_finite ? sampler_.draw(logits, c.residual_size, s.sampling, s.frames.load(), codebook) : 0;
         }
     }
 

@@ -1,7 +1,7 @@
 // The one matrix kernel: y[m] = bias + sum over taps of x[m + tap * dilation] · W[tap].
 //
 // One tap is a linear layer; several taps are a causal convolution over channels-last rows; a transposed
-// convolution with kernel 2s and stride s is two taps with s * outputs columns. Weights are fp16 in panels of
+// convolution with kernel 2s and stride s is two taps with s * outputs columns. Weights lie in panels of
 // columns, [panel][tap][input][column], so that each is read once, in order, for a block of rows.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "simd.h"
+#include "team.h"
 
 namespace kf {
 
@@ -16,7 +17,7 @@ class Linear {
   public:
     int inputs = 0, outputs = 0, taps = 1;
 
-    // `weight(tap, input, output)` gives the entry; `bias` may be null. Tracks what rounding to fp16 cost.
+    // `weight(tap, input, output)` gives the entry; `bias` may be null.
     template <class W>
     void pack(int taps_, int inputs_, int outputs_, W weight, const float* bias) {
         taps = taps_, inputs = inputs_, outputs = outputs_;
@@ -32,9 +33,9 @@ class Linear {
                         const int output = panel * width + c;
                         if (output >= outputs) break;
                         const float value = weight(tap, i, output);
-                        const uint16_t half = to_half(value);
-                        rounding = std::max(rounding, std::fabs(from_half(half) - value));
-                        weights_[(((size_t)panel * taps + tap) * inputs + i) * width + c] = half;
+                        const Weight stored = to_weight(value);
+                        rounding = std::max(rounding, std::fabs(from_weight(stored) - value));
+                        weights_[(((size_t)panel * taps + tap) * inputs + i) * width + c] = stored;
                     }
         if (bias) std::copy(bias, bias + outputs, bias_.begin());
     }
@@ -44,7 +45,21 @@ class Linear {
 
     // x: rows of `stride` floats, dilation in rows; y: rows of y_stride floats, overwritten or (add) added to.
     void run(const float* x, int rows, int stride, float* y, int y_stride, bool add = false, int dilation = 1) const {
-        for (int panel = 0; panel < panels_; panel++) {
+        run_panels(0, panels_, x, rows, stride, y, y_stride, add, dilation);
+    }
+
+    // The same by two threads, half of the columns each.
+    void run(Team& team, const float* x, int rows, int stride, float* y, int y_stride, bool add = false) const {
+        const int half = (panels_ + 1) / 2;
+        team.split([&](int share) {
+            run_panels(share ? half : 0, share ? panels_ : half, x, rows, stride, y, y_stride, add, 1);
+        });
+    }
+
+  private:
+    void run_panels(int first, int end, const float* x, int rows, int stride, float* y, int y_stride, bool add,
+                    int dilation) const {
+        for (int panel = first; panel < end; panel++) {
             switch (vectors_) {
                 case 4: run_panel<4, 6>(panel, x, rows, stride, dilation, y, y_stride, add); break;
                 case 3: run_panel<3, 8>(panel, x, rows, stride, dilation, y, y_stride, add); break;
@@ -54,9 +69,8 @@ class Linear {
         }
     }
 
-  private:
     int vectors_ = 4, panels_ = 0;
-    std::vector<uint16_t> weights_;
+    std::vector<Weight> weights_;
     std::vector<float> bias_;
 
     // Vectors per panel: as wide as possible without much padding.
@@ -93,12 +107,12 @@ class Linear {
         const float* bias = bias_.data() + (size_t)panel * NV * VL;
         for (int m = 0; m < MB; m++)
             for (int v = 0; v < NV; v++) acc[m][v] = load(bias + v * VL);
-        const uint16_t* w = weights_.data() + (size_t)panel * taps * inputs * NV * VL;
+        const Weight* w = weights_.data() + (size_t)panel * taps * inputs * NV * VL;
         for (int tap = 0; tap < taps; tap++) {
             const float* row = x + (size_t)tap * dilation * stride;
             for (int i = 0; i < inputs; i++, w += NV * VL) {
                 vf weight[NV];
-                for (int v = 0; v < NV; v++) weight[v] = load_half(w + v * VL);
+                for (int v = 0; v < NV; v++) weight[v] = load_weights(w + v * VL);
                 for (int m = 0; m < MB; m++) {
                     const vf value = splat(row[(size_t)m * stride + i]);
                     for (int v = 0; v < NV; v++) acc[m][v] = fma(value, weight[v], acc[m][v]);

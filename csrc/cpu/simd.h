@@ -50,32 +50,43 @@ inline float sum(vf v) {
     return v[0];
 }
 
-// ---- half precision: storage only; all arithmetic is fp32 --------------------------------------------------
+// ---- weights in memory: fp16 where the CPU widens it in one instruction, else fp32; arithmetic is always fp32 ----
 
-inline uint16_t to_half(float x) {
+#if defined(__AVX512F__) || defined(__F16C__) || defined(__aarch64__)
+using Weight = uint16_t;
+
+inline Weight to_weight(float x) {
     _Float16 h = (_Float16)x;
-    uint16_t bits;
+    Weight bits;
     std::memcpy(&bits, &h, 2);
     return bits;
 }
 
-inline float from_half(uint16_t bits) {
+inline float from_weight(Weight bits) {
     _Float16 h;
     std::memcpy(&h, &bits, 2);
     return (float)h;
 }
 
-inline vf load_half(const uint16_t* p) {
+inline vf load_weights(const Weight* p) {
 #if defined(__AVX512F__)
     return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
 #elif defined(__F16C__)
     return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
 #else
-    vf v;
-    for (int i = 0; i < VL; i++) v[i] = from_half(p[i]);
-    return v;
+    typedef _Float16 vh __attribute__((vector_size(VL * 2)));
+    vh h;
+    std::memcpy(&h, p, sizeof h);
+    return __builtin_convertvector(h, vf);
 #endif
 }
+#else
+using Weight = float;
+
+inline Weight to_weight(float x) { return x; }
+inline float from_weight(Weight x) { return x; }
+inline vf load_weights(const Weight* p) { return load(p); }
+#endif
 
 // ---- elementary functions ----------------------------------------------------------------------------------
 

@@ -67,7 +67,9 @@ class Stack {
   public:
     // Buffers of one caller: prefill and decode run at the same time, each with its own.
     struct Scratch {
-        std::vector<float> normed, qkv, attended, hidden, scores;
+        explicit Scratch(bool has_helper = false) : team(has_helper) {}
+        Team team;
+        std::vector<float> normed, qkv, attended, hidden, scores[2];  // scores: one for each of the team
     };
 
     Stack(const StackConfig& config, int slots, Reader& reader) : config_(config), kv_(config) {
@@ -85,19 +87,23 @@ class Stack {
             const Layer& layer = layers_[l];
             for (int m = 0; m < count; m++)
                 rms_norm(x + m * c.dim, c.dim, c.norm_eps, layer.attention_norm.data(), &s.normed[m * c.dim]);
-            layer.wqkv.run(s.normed.data(), count, c.dim, s.qkv.data(), qkv_width());
+            layer.wqkv.run(s.team, s.normed.data(), count, c.dim, s.qkv.data(), qkv_width());
             for (int m = 0; m < count; m++) append(layer, l, rows[m], &s.qkv[(size_t)m * qkv_width()]);
-            for (int m = 0; m < count; m++)
-                attend(s, l, rows[m], &s.qkv[(size_t)m * qkv_width()], &s.attended[(size_t)m * c.heads * c.head_dim]);
-            layer.wo.run(s.attended.data(), count, c.heads * c.head_dim, x, c.dim, true);
+            s.team.split([&](int share) {
+                // Every other row: later rows of a prompt look at more positions.
+                for (int m = share; m < count; m += 2)
+                    attend(s.scores[share], l, rows[m], &s.qkv[(size_t)m * qkv_width()],
+                           &s.attended[(size_t)m * c.heads * c.head_dim]);
+            });
+            layer.wo.run(s.team, s.attended.data(), count, c.heads * c.head_dim, x, c.dim, true);
             for (int m = 0; m < count; m++)
                 rms_norm(x + m * c.dim, c.dim, c.norm_eps, layer.ffn_norm.data(), &s.normed[m * c.dim]);
-            layer.w13.run(s.normed.data(), count, c.dim, s.hidden.data(), 2 * c.ffn_dim);
+            layer.w13.run(s.team, s.normed.data(), count, c.dim, s.hidden.data(), 2 * c.ffn_dim);
             for (int m = 0; m < count; m++) {
                 float* h = &s.hidden[(size_t)m * 2 * c.ffn_dim];
                 silu_times(h, h + c.ffn_dim, c.ffn_dim);
             }
-            layer.w2.run(s.hidden.data(), count, 2 * c.ffn_dim, x, c.dim, true);
+            layer.w2.run(s.team, s.hidden.data(), count, 2 * c.ffn_dim, x, c.dim, true);
         }
     }
 
@@ -160,7 +166,7 @@ class Stack {
         s.qkv.resize((size_t)rows * qkv_width());
         s.attended.resize((size_t)rows * c.heads * c.head_dim);
         s.hidden.resize((size_t)rows * 2 * c.ffn_dim);
-        s.scores.resize((size_t)(c.heads / c.kv_heads) * kv_.context);
+        for (auto& scores : s.scores) scores.resize((size_t)(c.heads / c.kv_heads) * kv_.context);
     }
 
     // Rotate interleaved pairs by the table's row for this position.
@@ -187,22 +193,22 @@ class Stack {
         for (int g = 0; g < c.kv_heads; g++) kv_.append(cache(row.slot, l), g, row.position, k + g * D, v + g * D);
     }
 
-    void attend(Scratch& s, int l, Row row, const float* q, float* out) {
+    void attend(std::vector<float>& scores, int l, Row row, const float* q, float* out) {
         const int group = config_.heads / config_.kv_heads, length = row.position + 1;
         for (int g = 0; g < config_.kv_heads; g++)
             for (int first = 0; first < group; first += 3) {
                 const int head = g * group + first, D = config_.head_dim;
                 switch (std::min(3, group - first)) {
-                    case 3: attend_heads<3>(s, cache(row.slot, l), g, length, q + head * D, out + head * D); break;
-                    case 2: attend_heads<2>(s, cache(row.slot, l), g, length, q + head * D, out + head * D); break;
-                    default: attend_heads<1>(s, cache(row.slot, l), g, length, q + head * D, out + head * D);
+                    case 3: attend_heads<3>(scores, cache(row.slot, l), g, length, q + head * D, out + head * D); break;
+                    case 2: attend_heads<2>(scores, cache(row.slot, l), g, length, q + head * D, out + head * D); break;
+                    default: attend_heads<1>(scores, cache(row.slot, l), g, length, q + head * D, out + head * D);
                 }
             }
     }
 
     // NH query heads that share a kv head; q, out [NH][D].
     template <int NH>
-    void attend_heads(Scratch& scratch, float* base, int g, int length, const float* q, float* out) {
+    void attend_heads(std::vector<float>& scores, float* base, int g, int length, const float* q, float* out) {
         const int D = kv_.dim, blocks = (length + VL - 1) / VL, stride = kv_.context;
         const float scale = 1.0f / std::sqrt((float)D);
         float most[NH];
@@ -221,14 +227,14 @@ class Stack {
                 vf s = (even[h] + odd[h]) * splat(scale);
                 for (int i = length - b * VL; i < VL; i++) s[i] = -INFINITY;
                 for (int i = 0; i < VL; i++) most[h] = std::max(most[h], s[i]);
-                store(&scratch.scores[h * stride + b * VL], s);
+                store(&scores[h * stride + b * VL], s);
             }
         }
         float total[NH];
         for (int h = 0; h < NH; h++) {
             vf sums = {};
             for (int b = 0; b < blocks; b++) {
-                float* s = &scratch.scores[h * stride + b * VL];
+                float* s = &scores[h * stride + b * VL];
                 vf e = exp(load(s) - splat(most[h]));
                 for (int i = length - b * VL; i < VL; i++) e[i] = 0.0f;
                 store(s, e);
@@ -236,7 +242,7 @@ class Stack {
             }
             total[h] = sum(sums);
         }
-        for (int d = 0; d < D; d += 2 * VL) weigh<NH>(scratch.scores.data(), base, g, length, d, total, out);
+        for (int d = 0; d < D; d += 2 * VL) weigh<NH>(scores.data(), base, g, length, d, total, out);
     }
 
     // Output dims d .. d + 2 VL: the weighted sum of values, two vectors per head at a time.

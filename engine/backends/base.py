@@ -37,11 +37,12 @@ class VocodeRow:
 @dataclass(frozen=True, slots=True)
 class BackendResult:
     ended: list[bool]
-    """For each decode row, in order: end-of-speech instead of a frame."""
+    """For each decode row, in order: end-of-speech instead of a frame, now or in an earlier step. A slot that ended
+    makes no more frames until it is armed again, however often it is still named: the host learns of it late."""
     pcm: list[Pcm]
     """For each vocode row, in order: int16 [frames * frame_samples]."""
     bad_rows: list[int]
-    """Indices of decode rows whose logits were not finite."""
+    """Indices of decode rows whose logits were not finite: no frame was made, and the slot counts as ended."""
     decode_s: float
     vocode_s: float
 
@@ -77,12 +78,17 @@ class Backend(Protocol):
         """Decode thread. One frame for each slot of `decode`, then the codec rows. Does not wait."""
         ...
 
+    def is_done(self, ticket: Any) -> bool:
+        """Decode thread. Whether `collect` would not wait."""
+        ...
+
     def collect(self, ticket: Any) -> BackendResult:
         """Decode thread. Wait for a submitted step; tickets are collected in order."""
         ...
 
     def encode(self, pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
-        """Prefill thread. Mono float32 at the codec's rate -> codes int16 [K, T]."""
+        """Clip thread, beside all the others: touches no slot. Mono float32 at the codec's rate -> codes
+        int16 [K, T]."""
         ...
 
     def close(self) -> None: ...

@@ -123,8 +123,11 @@ class CudaBackend:
             self._capture()
         self._steps = 0
         self._last_prefill: Any = None
+        self._prefills = 0
+        """Chunks queued so far."""
         self._last_vocode: Any = None
-        self._armed: dict[int, Any] = {}
+        self._armed: dict[int, tuple[Any, int]] = {}
+        """Event of a slot's arming, and how many prefill chunks were queued before it."""
         self._last_use: dict[int, tuple[Any, Any]] = {}
 
     def _make_transfer_buffers(self, codebooks: int) -> None:
@@ -199,6 +202,7 @@ class CudaBackend:
             for count, bucket in prefill_chunks(tokens, PREFILL_BUCKETS):
                 self._fill_prompt(slot, columns[:, done : done + count], start + done, bucket)
                 self._prefill_graphs[bucket]()
+                self._prefills += 1
                 self._last_prefill = self._device.record(self._prefill_stream)
                 done += count
 
@@ -242,7 +246,7 @@ class CudaBackend:
         self._wait_for_last_use(slot)
         with self._device.on(self._prefill_stream):
             arm(self._device.kernels, self._state, slot, column, position, sampling)
-        self._armed[slot] = self._device.record(self._prefill_stream)
+        self._armed[slot] = (self._device.record(self._prefill_stream), self._prefills)
 
     def encode(self, pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
         if self._codec is None:
@@ -266,10 +270,13 @@ class CudaBackend:
 
     def _submit_decode(self, ring: int, slots: list[int]) -> Any:
         device = self._device
-        rows, graph = self._choose_graph(len(slots))
+        waited = 0
         for slot in slots:
-            if (armed := self._armed.pop(slot, None)) is not None:
+            if slot in self._armed:
+                armed, chunks = self._armed.pop(slot)
                 device.wait(self._decode_stream, armed)
+                waited = max(waited, chunks)
+        rows, graph = self._choose_graph(len(slots), waited)
         staged = self._row_slots[ring].numpy()
         staged[: len(slots)] = slots
         staged[len(slots) : rows] = self._state.scratch_slot
@@ -279,11 +286,12 @@ class CudaBackend:
             self._flags[ring].copy_(self._frame.flags, non_blocking=True)
         return device.record(self._decode_stream)
 
-    def _choose_graph(self, count: int) -> tuple[int, Callable[[], None]]:
-        """(rows, graph) for `count` slots. Before a persistent kernel the decode stream waits for the codec."""
-        prefilling = self._last_prefill is not None and not self._device.happened(self._last_prefill)
+    def _choose_graph(self, count: int, waited: int) -> tuple[int, Callable[[], None]]:
+        """(rows, graph) for `count` slots. The step comes after the first `waited` prefill chunks anyway. Before a
+        persistent kernel the decode stream waits for the codec."""
+        is_behind = self._last_prefill is None or waited == self._prefills or self._device.happened(self._last_prefill)
         fitting = [rows for rows in self._persistent_graphs if rows >= count]
-        if prefilling or not fitting:
+        if not is_behind or not fitting:
             rows = bucket_for(self._buckets, count)
             return rows, self._frame_graphs[rows]
         if self._last_vocode is not None:
@@ -319,6 +327,10 @@ class CudaBackend:
         for place, row in enumerate(rows):
             plan[place] = (row.slot, row.first_frame, row.frames, row.reset)
 
+    def is_done(self, ticket: _Ticket) -> bool:
+        last = ticket.decoded if ticket.vocoded is None else ticket.vocoded
+        return last is None or self._device.happened(last)
+
     def collect(self, ticket: _Ticket) -> BackendResult:
         ended, bad_rows, decode_s = [], [], 0.0
         if ticket.decoded is not None:
@@ -342,6 +354,12 @@ class CudaBackend:
                 made[index] = samples[first : first + ticket.vocode[index].frames * self._hop].copy()
         pcm = [made[index] for index in range(len(ticket.vocode))]
         return pcm, self._device.seconds_between(ticket.vocode_started, ticket.vocoded)
+
+    def codes(self, slot: int) -> npt.NDArray[np.int64]:
+        """[K, F]: the frames of the slot's current unit, at most PENDING_FRAMES, for gates and tests. Waits."""
+        frames = int(self._state.frames[slot])
+        assert frames <= PENDING_FRAMES, f"slot {slot} has {frames} frames; the ring holds {PENDING_FRAMES}"
+        return self._state.codes[slot, :frames].T.long().cpu().numpy()
 
     def close(self) -> None:
         self._frame_graphs.clear()

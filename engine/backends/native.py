@@ -29,6 +29,9 @@ __all__ = ["CompilerMissing", "NativeBackend"]
 log = logging.getLogger(__name__)
 
 PENDING_FRAMES = 64
+QUIET_S = 0.1
+"""Without a step for so long nobody is speaking, and a prefill may use a second CPU."""
+
 FP16_EXACT = 1e-7
 """Weights that change by more than this in fp16 are worth a warning."""
 
@@ -46,7 +49,8 @@ class _Prefix:
 
 
 class NativeBackend:
-    max_vocode_frames = 8
+    max_vocode_frames = 4
+    """A core needs 4 ms a frame, and whoever comes meanwhile waits for the call under way."""
     max_pending_frames = PENDING_FRAMES
     steps_in_flight = 2
 
@@ -61,6 +65,7 @@ class NativeBackend:
         self._model = self._create(model)
         if (rounding := self._library.kf_rounding(self._model)) > FP16_EXACT:
             log.warning("the checkpoint is not fp16: weights were rounded by up to %.2g", rounding)
+        self._last_submit_s = float("-inf")
         self._ar = ThreadPoolExecutor(1, "kingfisher-ar")
         self._codec_stream = ThreadPoolExecutor(1, "kingfisher-codec")
 
@@ -82,7 +87,8 @@ class NativeBackend:
         tokens = columns.shape[1]
         if tokens:
             flat = np.ascontiguousarray(columns, np.int32)
-            self._library.kf_prefill(self._model, slot, _pointer(flat), tokens, start)
+            is_quiet = time.monotonic() - self._last_submit_s > QUIET_S
+            self._library.kf_prefill(self._model, slot, _pointer(flat), tokens, start, int(is_quiet))
 
     def save_prefix(self, slot: int, tokens: int) -> _Prefix:
         kv = np.empty(self._library.kf_prefix_floats(self._model, tokens), np.float32)
@@ -112,8 +118,12 @@ class NativeBackend:
     # ---- decode thread -------------------------------------------------------------------------
 
     def submit(self, decode: list[int], vocode: list[VocodeRow]) -> _Ticket:
+        self._last_submit_s = time.monotonic()
         decoded = self._ar.submit(self._decode, decode)
         return _Ticket(decoded, self._codec_stream.submit(self._vocode, vocode, decoded))
+
+    def is_done(self, ticket: _Ticket) -> bool:
+        return ticket.vocoded.done()  # it waits for the decoded ones itself
 
     def collect(self, ticket: _Ticket) -> BackendResult:
         ended, bad_rows, decode_s = ticket.decoded.result()
@@ -164,7 +174,7 @@ def _load(path: str) -> ctypes.CDLL:
         "kf_create": (pointer, [pointer, pointer, pointer, integer, pointer, integer]),
         "kf_destroy": (None, [pointer]),
         "kf_rounding": (real, [pointer]),
-        "kf_prefill": (None, [pointer, integer, pointer, integer, integer]),
+        "kf_prefill": (None, [pointer, integer, pointer, integer, integer, integer]),
         "kf_prefix_floats": (ctypes.c_int64, [pointer, integer]),
         "kf_save_prefix": (None, [pointer, integer, integer, pointer]),
         "kf_load_prefix": (None, [pointer, integer, integer, pointer]),

@@ -34,6 +34,7 @@ class _Slot:
     previous: Tensor
     """int32 [1, K+1, W], the window of repetition-aware sampling."""
     frame: int = 0
+    has_ended: bool = False
     codes: list[Tensor] = field(default_factory=list)
     """Frames of the current unit, int64 [K] each."""
 
@@ -100,29 +101,45 @@ class ReferenceBackend:
         pcm = [self._vocode(row) for row in vocode]
         return BackendResult(ended, pcm, bad_rows, decoded - began, time.perf_counter() - decoded)
 
+    def is_done(self, ticket: BackendResult) -> bool:
+        return True
+
     def collect(self, ticket: BackendResult) -> BackendResult:
         return ticket
+
+    def codes(self, slot: int) -> npt.NDArray[np.int64]:
+        """[K, F]: the frames of the slot's current unit, for gates and tests."""
+        frames = self._slots[slot].codes
+        k = self._model.config.num_codebooks
+        return np.zeros((k, 0), np.int64) if not frames else torch.stack(frames, dim=1).cpu().numpy()
 
     def close(self) -> None:
         self._slots.clear()
 
     def _decode_frame(self, slot: int) -> tuple[bool, bool]:
-        """One frame of one slot -> (ended, logits were finite). A slot that ended keeps its place."""
+        """One frame of one slot -> (ended, logits were finite). A slot that ended does nothing more."""
         s, model = self._slots[slot], self._model
+        if s.has_ended:
+            return True, True
         hidden, fast_input = model.slow(s.column[:, None], s.position, self._kv.slot(slot))
         logits = model.semantic_logits(hidden)
         s.position += 1
-        token = self._draw_semantic(s, logits)
+        is_finite = bool(logits.isfinite().all())
+        token = self._draw_semantic(s, logits) if is_finite else model.config.codebook_size
         if token == model.config.codebook_size:
-            return True, bool(logits.isfinite().all())
+            s.has_ended = True
+            return True, is_finite
         codes = self._draw_residuals(s, fast_input[-1], token)
+        if codes is None:
+            s.has_ended = True
+            return True, False
         column = torch.cat([codes.new_tensor([model.semantic_begin + token]), codes])
         if s.frame > 0:
             s.previous = remember(s.previous, column.int()[None])
         s.column = column
         s.codes.append(codes)
         s.frame += 1
-        return False, bool(logits.isfinite().all())
+        return False, True
 
     def _draw_semantic(self, s: _Slot, logits: Tensor) -> int:
         """Index into [semantic codes…, im_end], by repetition-aware sampling."""
@@ -135,8 +152,9 @@ class ReferenceBackend:
             drawn = sample(logits, s.sampling.fallback(), noise)
         return int(drawn)
 
-    def _draw_residuals(self, s: _Slot, fast_input: Tensor, token: int) -> Tensor:
-        """Codes int64 [K] of the frame; the slow output and the semantic code enter in one pass."""
+    def _draw_residuals(self, s: _Slot, fast_input: Tensor, token: int) -> Tensor | None:
+        """Codes int64 [K] of the frame, or None for logits that are not finite. The slow output and the semantic code
+        enter in one pass."""
         model, config = self._model, self._model.config
         cache = KvCache.zeros(config.fast, config.num_codebooks, device=self._device)
         embeddings = model.fast_embeddings.weight
@@ -144,6 +162,8 @@ class ReferenceBackend:
         x = torch.stack([model.project(fast_input), embeddings[token]])
         for codebook in range(1, config.num_codebooks):
             logits = model.fast(x, 0 if codebook == 1 else codebook, cache)[-1:]
+            if not logits.isfinite().all():
+                return None
             logits[:, config.residual_codebook_size :] = float("-inf")
             code = sample(logits, s.sampling, self._noise(s, codebook, logits.shape[1]))[0]
             codes.append(code)

@@ -23,6 +23,9 @@ MIN_CLIP_S = 1.0
 MAX_CLIP_S = 30.0
 """Longer references crowd out the context and add nothing."""
 
+MAX_CLIP_SAMPLES = 30 * 8 * 48_000
+"""Over all channels. A small file may claim many channels at a high rate, and swell to a gigabyte of silence."""
+
 _BLOCK_FRAMES = 65_536
 _CANCELLED_POWER = 1e-3
 """A mix with less than this share of its channels' power has cancelled itself out (inverted stereo)."""
@@ -69,6 +72,8 @@ def _read(file: soundfile.SoundFile, limit_frames: int) -> npt.NDArray[np.float3
             break
         blocks.append(block)
         frames += len(block)
+        if frames < limit_frames and frames * file.channels > MAX_CLIP_SAMPLES:
+            raise BadReference(f"the reference clip holds more than {MAX_CLIP_SAMPLES} samples over its channels")
     if not blocks:
         raise BadReference("the reference clip holds no samples")
     return np.concatenate(blocks)

@@ -221,14 +221,9 @@ class WindowTransformer(nn.Module):
         self, layer: _WindowLayer, x: Tensor, table: Tensor, mask: Tensor, name: str, context: Context
     ) -> Tensor:
         q, k, v = layer.attention.wqkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)
-        q, k = _rope_rows(q, table), _rope_rows(k, table)
+        q, k = apply_rope(q, table), apply_rope(k, table)
         k = context.extend_time_major(f"{name}.k", k)
         v = context.extend_time_major(f"{name}.v", v)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return layer.attention.wo(out.transpose(1, 2).flatten(2))
-
-
-def _rope_rows(x: Tensor, table: Tensor) -> Tensor:
-    """`apply_rope` with a table per row: x [B, T, H, D], table [B, T, D/2, 2]."""
-    return torch.stack([apply_rope(row, rows) for row, rows in zip(x, table, strict=True)])

@@ -213,6 +213,7 @@ def decode_frame(
             weights.fast_embeddings,
             buffers.fast.x[:rows],
             row_codes,
+            buffers.flags[1, :rows],
             codebook=codebook,
             length=config.residual_codebook_size,
             semantic_begin=weights.semantic_begin,

@@ -198,7 +198,7 @@ class Geometry:
 def pack_product(plan: ProductPlan, blocks: int, warps: int, weight: Tensor) -> Tensor:
     """[blocks * rows, K] -> uint8 [blocks, block_bytes], each block's rows in order.
 
-    Index letters: b block, r row group, n row in the group, p part of K, w warp, s step, j lane of four, e value of four.
+    Index letters: b block, r row group, n row in the group, p part of K, w warp, s step, j lane of 4, e value of 4.
     """
     steps, groups = plan.steps(warps), plan.rows // plan.chunk_rows
     if plan.half:

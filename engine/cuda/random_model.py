@@ -7,16 +7,37 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import torch
+from tokenizers import Tokenizer as HfTokenizer
+from tokenizers import models, pre_tokenizers
 from torch import Tensor
 
+from engine.api import Voice
 from engine.codec.codec import CodecModel
 from engine.codec.config import CodecConfig
 from engine.config import ModelConfig
+from engine.tokenizer import Tokenizer
+from engine.voices import make_voice
 from engine.weights import Shape, expected_shapes
 
-__all__ = ["IM_END", "S2_PRO", "SEMANTIC_BEGIN", "RandomTensors", "random_codec", "random_model"]
+__all__ = [
+    "IM_END",
+    "S2_PRO",
+    "SEMANTIC_BEGIN",
+    "RandomTensors",
+    "random_codec",
+    "random_model",
+    "random_tokenizer",
+    "random_voices",
+]
+
+REFERENCE_S = 10.0
+"""Length of the random voices' reference clips: what users bring is 10 to 30 s."""
+RANDOM_VOICES = 4
 
 SEMANTIC_BEGIN, IM_END = 151_678, 151_645
 
@@ -88,3 +109,33 @@ def random_codec(config: CodecConfig, device: torch.device, seed: int = 0) -> Ra
     with torch.device("meta"):
         shapes = {name: tuple(t.shape) for name, t in CodecModel(config).state_dict().items()}
     return RandomTensors(shapes, device, seed)
+
+
+def random_tokenizer() -> Tokenizer:
+    """Control and semantic tokens at S2-Pro's ids; text as bytes, since the real merges are not at hand either. So a
+    prompt has some four times as many text tokens as it would have."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    ids = {char: i for i, char in enumerate(alphabet)}
+    ids |= {"<|im_start|>": IM_END - 1, "<|im_end|>": IM_END, "<|voice|>": 151_673}
+    ids |= {f"<|semantic:{i}|>": SEMANTIC_BEGIN + i for i in range(S2_PRO.codebook_size)}
+    made = HfTokenizer(models.BPE(vocab=ids, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.add_special_tokens([name for name in ids if name.startswith("<|")])
+    with TemporaryDirectory() as folder:
+        made.save(str(Path(folder) / "tokenizer.json"))
+        return Tokenizer(Path(folder))
+
+
+def random_voices(codec: CodecConfig, seed: int = 0) -> dict[str, Voice]:
+    """Voices of random codes, as long as real references."""
+    random = np.random.default_rng(seed)
+    frames = round(REFERENCE_S * codec.sample_rate / codec.hop_samples)
+    transcript = (
+        "Ten seconds of speech hold about thirty words, so this is how long a transcript tends to be when it is right."
+    )
+    voices = {}
+    for number in range(RANDOM_VOICES):
+        codes = np.stack([random.integers(0, size, frames) for size in codec.codebook_sizes])
+        name = f"random-{number}"
+        voices[name] = make_voice(name, transcript, codes, codec.codebook_sizes)
+    return voices

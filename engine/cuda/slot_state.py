@@ -182,7 +182,7 @@ def sample_semantic(
 class _ResidualParams(Structure):
     _fields_ = [
         ("state", _SlotState),
-        *((name, c_void_p) for name in ("row_slot", "logits", "fast_embeddings", "fast_x", "row_codes")),
+        *((name, c_void_p) for name in ("row_slot", "logits", "fast_embeddings", "fast_x", "row_codes", "finite")),
         *((name, c_int) for name in ("stride", "length", "codebook", "semantic_begin", "fast_dim")),
     ]
 
@@ -198,6 +198,7 @@ def sample_residual(
     fast_embeddings: Tensor,
     fast_x: Tensor,
     row_codes: Tensor,
+    finite: Tensor,
     *,
     codebook: int,
     length: int,
@@ -205,13 +206,15 @@ def sample_residual(
 ) -> None:
     """Draw codebook 1..K-1 of each row among `length` codes; the last codebook closes the frame in the slot's books.
 
-    Writes row_codes int32 [B, K] and, but for the last codebook, fast_x fp32 [B, Cf], the next position's input.
+    Writes row_codes int32 [B, K] and, but for the last codebook, fast_x fp32 [B, Cf], the next position's input. Where
+    the logits are not finite the slot ends without the frame and finite uint8 [B] is cleared.
     """
     rows, fast_dim = fast_x.shape
     expect(row_slot, "row_slot", (rows,), torch.int32)
     expect(logits, "logits", (rows, logits.shape[1]), torch.float32)
     expect(fast_x, "fast_x", (rows, fast_dim), torch.float32)
     expect(row_codes, "row_codes", (rows, state.codes.shape[2]), torch.int32)
+    expect(finite, "finite", (rows,), torch.uint8)
     params = _ResidualParams(
         _state_struct(state),
         pointer(row_slot),
@@ -219,6 +222,7 @@ def sample_residual(
         pointer(fast_embeddings),
         pointer(fast_x),
         pointer(row_codes),
+        pointer(finite),
         logits.shape[1],
         length,
         codebook,

@@ -41,9 +41,9 @@ def rope_table(head_dim: int, base: float, positions: int, *, bf16: bool) -> Ten
 
 
 def apply_rope(x: Tensor, table: Tensor) -> Tensor:
-    """Rotate interleaved pairs (2i, 2i+1) of x [..., T, heads, D] by table [T, D/2, 2]; fp32 inside."""
+    """Rotate interleaved pairs (2i, 2i+1) of x [..., T, heads, D] by table [..., T, D/2, 2]; fp32 inside."""
     pairs = x.float().unflatten(-1, (-1, 2))
-    cos, sin = table[:, None, :, 0], table[:, None, :, 1]
+    cos, sin = table[..., None, :, 0], table[..., None, :, 1]
     even, odd = pairs[..., 0], pairs[..., 1]
     rotated = torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1)
     return rotated.flatten(-2).type_as(x)

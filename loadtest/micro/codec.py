@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -99,9 +100,11 @@ def time_convs(kernels) -> list[dict[str, object]]:
             grid = Grid(tile, -(-outputs // tile.n), -(-m // tile.m), 1)
             workspace = Workspace.empty(1, device)
 
-            def work(grid=grid, workspace=workspace) -> None:
+            call = partial(conv, kernels, x, weight, workspace, out=out, snake=(out, alpha), grid=grid)
+
+            def work(call: Callable[[], object] = call) -> None:
                 for _ in range(4):
-                    conv(kernels, x, weight, workspace, out=out, snake=(out, alpha), grid=grid)
+                    call()
 
             us = timed(work) / 4
             found.append({"conv": (channels, outputs, taps, rate), "tile": repr(tile), "us": us})
@@ -110,7 +113,8 @@ def time_convs(kernels) -> list[dict[str, object]]:
         best = "  ".join(f"{name} {gflop / us * 1000:.0f}" for us, name in line[:5])
         chosen = choose_grid(m, outputs, taps * channels).tile
         print(
-            f"conv C={channels} N={outputs} taps={taps}: {line[0][0]:7.1f} us | TFLOP/s {best} | chosen {chosen.m}x{chosen.n}"
+            f"conv C={channels} N={outputs} taps={taps}: {line[0][0]:7.1f} us | TFLOP/s {best} "
+            f"| chosen {chosen.m}x{chosen.n}"
         )
     return found
 

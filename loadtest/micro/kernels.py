@@ -14,7 +14,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from engine.cuda.load import make_random_backend
-from loadtest.micro.step import prepare, run
+from engine.cuda.random_model import S2_PRO
+from engine.gate.decode_speed import measure, prepare
 
 STEPS = 30
 NAME_WIDTH = 70
@@ -33,10 +34,10 @@ def main() -> None:
     )
     results = {}
     for batch in options.batches:
-        prepare(backend, batch, options.context)
-        run(backend, batch, 20, codec_every=0)
+        prepare(backend, batch, options.context, S2_PRO.num_codebooks)
+        measure(backend, batch, 20)
         with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as trace:
-            run(backend, batch, STEPS - 1, codec_every=options.codec_every)
+            measure(backend, batch, STEPS - 1, codec_every=options.codec_every)
             torch.cuda.synchronize()
         totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0])
         for event in trace.events():

@@ -12,66 +12,16 @@ import argparse
 import json
 import statistics
 import time
+from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from engine.api import Sampling
-from engine.backends.base import VocodeRow
-from engine.backends.cuda import CudaBackend
 from engine.cuda.load import make_random_backend
+from engine.cuda.random_model import S2_PRO
+from engine.gate.decode_speed import WINDOW_STEPS, measure, prepare, prompt
 
-WINDOW_STEPS = 10
-
-
-def prompt(tokens: int, seed: int) -> np.ndarray:
-    columns = np.zeros((11, tokens), np.int32)
-    columns[0] = np.random.default_rng(seed).integers(0, 150_000, tokens)
-    return columns
-
-
-def prepare(backend: CudaBackend, batch: int, context: int) -> float:
-    """Every slot of the batch at `context` tokens; returns the seconds of the last prefill."""
-    seconds = 0.0
-    for slot in range(batch):
-        columns = prompt(context, slot)
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        backend.prefill(slot, columns[:, :-1], 0)
-        backend.arm(slot, columns[:, -1], context - 1, Sampling(seed=slot))
-        torch.cuda.synchronize()
-        seconds = time.perf_counter() - began
-    return seconds
-
-
-def run(backend: CudaBackend, batch: int, steps: int, *, codec_every: int) -> dict[str, float]:
-    """`codec_every` 0: AR alone; n: every n steps the codec takes n frames of every row."""
-    slots, pending, marks, host = list(range(batch)), [], [], []
-    for step in range(steps + 1):
-        if step % WINDOW_STEPS == 0:
-            marks.append(time.perf_counter())
-        rows: list[VocodeRow] = []
-        if codec_every and step % codec_every == codec_every - 1:
-            first = step + 1 - codec_every
-            rows = [VocodeRow(slot, first, codec_every, first == 0) for slot in slots]
-        began = time.perf_counter()
-        pending.append(backend.submit(slots, rows))
-        host.append(time.perf_counter() - began)
-        if len(pending) == backend.steps_in_flight:
-            backend.collect(pending.pop(0))
-    for ticket in pending:
-        backend.collect(ticket)
-    windows = [(b - a) / WINDOW_STEPS for a, b in zip(marks, marks[1:], strict=False)][1:]
-    ordered = sorted(windows)
-    median = statistics.median(windows)
-    return {
-        "step_ms": 1000 * median,
-        "step_ms_p5": 1000 * ordered[len(ordered) // 20],
-        "step_ms_p95": 1000 * ordered[-1 - len(ordered) // 20],
-        "frames_per_s": batch / median,
-        "submit_ms": 1000 * statistics.median(host),
-    }
+CODEBOOKS = S2_PRO.num_codebooks
 
 
 def main() -> None:
@@ -93,12 +43,12 @@ def main() -> None:
         print(f"{precision}: ready in {ready_s:.1f} s, {torch.cuda.memory_allocated() / 2**30:.1f} GiB", flush=True)
         table = []
         for batch in options.batches:
-            prefill_s = prepare(backend, batch, options.context)
-            run(backend, batch, 2 * WINDOW_STEPS, codec_every=0)
-            prepare(backend, batch, options.context)
-            ar = run(backend, batch, options.steps, codec_every=0)
-            prepare(backend, batch, options.context)
-            both = run(backend, batch, options.steps, codec_every=2)
+            prefill_s = prepare(backend, batch, options.context, CODEBOOKS)
+            measure(backend, batch, 2 * WINDOW_STEPS)
+            prepare(backend, batch, options.context, CODEBOOKS)
+            ar = asdict(measure(backend, batch, options.steps))
+            prepare(backend, batch, options.context, CODEBOOKS)
+            both = asdict(measure(backend, batch, options.steps, codec_every=2))
             table.append({"batch": batch, "prefill_ms": 1000 * prefill_s, "ar": ar, "ar_codec": both})
             print(
                 f"  B={batch:4d}  AR {ar['step_ms']:7.3f} ms ({ar['step_ms_p5']:.3f}-{ar['step_ms_p95']:.3f})"
@@ -108,7 +58,7 @@ def main() -> None:
                 flush=True,
             )
         prefill_short = []
-        columns = prompt(64, 3)
+        columns = prompt(64, CODEBOOKS, 3)
         for _ in range(5):
             torch.cuda.synchronize()
             began = time.perf_counter()

@@ -113,7 +113,7 @@ def main() -> None:
                 | {"us": us, "barrier_us": extra}
             )
             print(
-                f"blocks {blocks:3d} chunk {chunk:5d} x{stages:2d} asked {in_flight:2d} {'own' if contiguous else 'mix'} "
+                f"blocks {blocks:3d} chunk {chunk:5d} x{stages:2d} ask {in_flight:2d} {'own' if contiguous else 'mix'} "
                 f"phase {phase_bytes >> 20:3d} MB: {BYTES / us / 1e6:5.2f} TB/s  barrier {extra:5.2f} us",
                 flush=True,
             )

@@ -93,7 +93,7 @@ def main() -> None:
     print(f"a slow layer: {total:.1f} us")
     for name, step in zip((*SLOW_NAMES[1:], "next layer"), np.moveaxis(steps, 2, 0), strict=True):
         print(
-            f"  {name:14s} {np.median(step):6.2f} us  (5-95 %: {np.percentile(step, 5):.2f}-{np.percentile(step, 95):.2f})"
+            f" {name:12s} {np.median(step):6.2f} us  (5-95: {np.percentile(step, 5):.2f}-{np.percentile(step, 95):.2f})"
         )
 
 

@@ -1,11 +1,11 @@
-"""What a session machine tells its shell to do. Plain data; the shell turns it into scheduler commands."""
+"""What a context tells its shell to do. Plain data; the shell turns it into scheduler commands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-AudioFormat = Literal["opus", "opus_packets", "pcm", "wav"]
+AudioFormat = Literal["opus", "opus_packets", "pcm", "wav", "f32", "mulaw", "alaw", "mp3", "aac", "flac"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,11 @@ class OutputSpec:
     """None: the voice's own rate (48000 for opus)."""
     opus_bitrate: int | None = 32000
     """bit/s; None: libopus chooses."""
+    mp3_bitrate: int = 128_000
+    """bit/s, constant."""
+    speed: float = 1.0
+    """Of speech, at the same pitch."""
+    volume_db: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class UseVoice:
-    """Make the session's slot warm for this voice. Exactly one of the two is set."""
+    """The context's slot must hold this voice; often it does already. Exactly one of the two is set."""
 
     name: str | None
     reference: Reference | None
@@ -69,17 +74,18 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class CloseStream:
-    """All audio is out: close the container; `SessionMachine.stream_closed` follows."""
+    """All audio is out: close the container; `Context.stream_closed` follows."""
 
     utterance: int
 
 
 @dataclass(frozen=True, slots=True)
-class Shut:
-    """Close the socket after the queued frames."""
+class Finished:
+    """A stream ended (its `finish` is among the frames). For the shell's figures."""
 
-    code: int
-    reason: str
+    reason: Literal["stop", "error"]
+    ttfa_ms: float | None
+    """First text to first audio; None: there was no audio."""
 
 
-SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | CloseStream | Shut
+SessionEvent = UseVoice | Begin | Speak | Mark | End | Cancel | CloseStream | Finished

@@ -1,102 +1,56 @@
-"""`start.request` -> what the session needs, checked: each field is honoured, clamped as documented, or an error."""
+"""What one stream asks for, checked, whatever protocol it came by."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from realtime.errors import BadRequest
-from realtime.protocol.events import AudioFormat, OutputSpec, Reference
-from realtime.protocol.messages import StartRequest
+from realtime.protocol.events import OutputSpec, Reference
+from realtime.text.segmenter import FIRST_CLAUSE_CHARS
 
-__all__ = ["PCM_RATES_HZ", "StreamRequest", "parse_request"]
+__all__ = ["CHUNK_CHARS", "DEFAULT_CHUNK_CHARS", "DEFAULT_LEAD_S", "HTTP_LEAD_S", "StreamRequest", "checked_number"]
 
-FORMATS: tuple[AudioFormat, ...] = ("opus", "opus_packets", "pcm", "wav")
-PCM_RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
-OPUS_BITRATES = (16_000, 128_000)
-MAX_KBIT = 512
-"""Clients send bit rates in bit/s or kbit/s; no sensible bit/s value is this small."""
 CHUNK_CHARS = (100, 300)
 DEFAULT_CHUNK_CHARS = 200
 DEFAULT_LEAD_S = 3.0
-MIN_TEMPERATURE = 0.01
+HTTP_LEAD_S = 30.0
+"""Whoever asks by HTTP wants the sound soon; from here on playback sets the pace, for the sake of those who listen. So
+much may also wait for a client that reads slowly (see realtime.server.speak), at the widest sample format."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRequest:
-    text: str
-    voice: str | None
-    """Named explicitly; must exist."""
-    reference_id: str | None
-    """Falls back to the default voice with a warning."""
-    reference: Reference | None
-    output: OutputSpec
-    chunk_chars: int
-    normalize: bool
-    temperature: float
-    top_p: float
-    seed: int | None
-    max_lead_s: float
+    text: str = ""
+    """Spoken as if it came first."""
+    voice: str | None = None
+    """Named explicitly; must exist. None: the context's own."""
+    reference_id: str | None = None
+    """Falls back to the context's own voice with a warning."""
+    reference: Reference | None = None
+    speakers: tuple[str | Reference, ...] = ()
+    """Who speaks the turns that `<|speaker:N|>` begins, by N: ids like `reference_id`, or clips. Empty: the text has
+    no turns."""
+    output: OutputSpec = field(default_factory=OutputSpec)
+    chunk_chars: int = DEFAULT_CHUNK_CHARS
+    first_clause_chars: int | None = FIRST_CLAUSE_CHARS
+    """See realtime.text.segmenter: how early speech may begin."""
+    normalize: bool = True
+    temperature: float = 0.7
+    top_p: float = 0.8
+    seed: int | None = None
+    """None: drawn."""
+    max_lead_s: float = DEFAULT_LEAD_S
+    """Seconds of audio sent ahead of playback."""
 
 
-def parse_request(request: StartRequest) -> StreamRequest:
-    """Raises BadRequest naming the field, what was sent and what is allowed."""
-    chunk_chars = DEFAULT_CHUNK_CHARS if request.chunk_length is None else request.chunk_length
-    seed = request.seed
-    if seed is not None and not 0 <= seed < 1 << 63:
-        raise BadRequest(f"seed is {seed}; it must be at least 0 and less than 2^63")
-    return StreamRequest(
-        text=request.text or "",
-        voice=request.voice,
-        reference_id=request.reference_id or None,
-        reference=_reference(request),
-        output=_output(request),
-        chunk_chars=min(max(chunk_chars, CHUNK_CHARS[0]), CHUNK_CHARS[1]),
-        normalize=request.normalize is not False,
-        temperature=max(MIN_TEMPERATURE, _number("temperature", request.temperature, 0.7, 0.0, 2.0)),
-        top_p=_number("top_p", request.top_p, 0.8, 0.0, 1.0, exclusive=True),
-        seed=seed,
-        max_lead_s=_number("max_lead_s", request.max_lead_s, DEFAULT_LEAD_S, 0.2, 30.0),
-    )
-
-
-def _number(
+def checked_number(
     name: str, value: float | None, default: float, low: float, high: float, *, exclusive: bool = False
 ) -> float:
+    """The value, or the default for None. Raises BadRequest naming field, value and bounds. `exclusive`: `low` itself
+    is not allowed."""
     if value is None:
         return default
     if not math.isfinite(value) or not low <= value <= high or (exclusive and value == low):
         raise BadRequest(f"{name} is {value}; it must lie between {low:g} and {high:g}")
     return float(value)
-
-
-def _reference(request: StartRequest) -> Reference | None:
-    clips = request.references or []
-    if len(clips) > 1:
-        raise BadRequest(f"references has {len(clips)} clips; one is supported")
-    return Reference(clips[0].audio, clips[0].text) if clips else None
-
-
-def _output(request: StartRequest) -> OutputSpec:
-    name = "opus" if request.format is None else request.format.lower()
-    chosen = next((f for f in FORMATS if f == name), None)
-    if chosen is None:
-        raise BadRequest(f"format {request.format!r} is not supported; choose one of {', '.join(FORMATS)}")
-    rate = request.sample_rate
-    allowed = (48_000,) if chosen in ("opus", "opus_packets") else PCM_RATES_HZ
-    if rate is not None and rate not in allowed:
-        raise BadRequest(f"sample_rate is {rate}; {chosen} is offered at {', '.join(map(str, allowed))} Hz")
-    return OutputSpec(chosen, rate, _bitrate(request.opus_bitrate))
-
-
-def _bitrate(value: int | None) -> int | None:
-    """bit/s or kbit/s; negative means automatic (None)."""
-    if value is None:
-        return OutputSpec().opus_bitrate
-    if value < 0:
-        return None
-    bits = value * 1000 if value <= MAX_KBIT else value
-    if not OPUS_BITRATES[0] <= bits <= OPUS_BITRATES[1]:
-        low, high = OPUS_BITRATES
-        raise BadRequest(f"opus_bitrate is {value}; it must lie between {low} and {high} bit/s")
-    return bits

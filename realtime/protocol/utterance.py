@@ -1,29 +1,77 @@
-"""The books of a stream and its utterances: what came in, what was sent of it, what a listener has heard."""
+"""The books of a stream and its utterances: what came in, what was cut from it, what was sent, what was heard."""
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from dataclasses import dataclass, field
+from itertools import chain
 
+from realtime.audio.chunk import AudioChunk
+from realtime.errors import TooMuchText
+from realtime.protocol.events import End, Mark, SessionEvent, Speak
+from realtime.protocol.replies import Audio
 from realtime.protocol.request import StreamRequest
-from realtime.text.segmenter import Segmenter
+from realtime.protocol.turns import Turns
+from realtime.text.normalizer import normalize
+from realtime.text.segmenter import Segmenter, is_speakable
 
 __all__ = ["Stream", "Unit", "Utterance"]
+
+UNITS_AHEAD = 4
+"""Text is cut this many units ahead of speech and no further: a long message costs the event loop little at a time,
+and the engine's queue stays short."""
+
+PIECE_CHARS = 500
+MAX_PIECES = 16
+"""Text looked at for one input, in pieces, for what gives no units (blanks, symbols)."""
+
+COMMON_MS_PER_CHAR = 70.0
+"""Unhurried English, for the first estimate of a unit's length."""
+
+MAX_SPOKEN_CHARS = 300
+"""Numbers and addresses grow when they are written out, up to tenfold; a longer prompt might not fit into a slot."""
+
+MAX_OPEN_FLUSHES = 1_000
+"""Flushes that may wait for their answer; nobody needs more."""
+
+_FIRST_WIDE_CHAR = "\u2e80"
+"""From here on scripts (CJK) write no spaces: any place between two characters is a word boundary."""
 
 
 @dataclass(slots=True)
 class Stream:
     """`start` … `finish`."""
 
-    request: StreamRequest
     began_s: float
+    request: StreamRequest
     seed: int
     chars: int = 0
     utf8_bytes: int = 0
     audio_ms: float = 0.0
     flushes: int = 0
     is_stopping: bool = False
-    ttfa_ms: dict[str, float] | None = None
+    """`stop` came: no more text."""
+    is_closing: bool = False
+    """All audio was sent; only the container's end is still to come."""
     first_text_s: float | None = None
+    ttfa_ms: dict[str, float] | None = None
+    turns: Turns | None = None
+    """None: one voice speaks everything."""
+
+    def took_text(self, text: str, now: float) -> None:
+        self.chars += len(text)
+        self.utf8_bytes += len(text.encode("utf-8", "replace"))
+        if self.first_text_s is None and text.strip():
+            self.first_text_s = now
+
+    def took_first_audio(self, engine_parts_ms: dict[str, float], now: float) -> None:
+        """Only the stream's first counts; the caller may say so for each utterance."""
+        if self.ttfa_ms is None and self.first_text_s is not None:
+            self.ttfa_ms = {"total": round((now - self.first_text_s) * 1000, 2), **engine_parts_ms}
+
+    def since_ms(self, now: float) -> float:
+        return round((now - self.began_s) * 1000, 2)
 
 
 @dataclass(slots=True)
@@ -39,58 +87,166 @@ class Unit:
 
 @dataclass(slots=True)
 class Utterance:
-    """What is spoken between two barge-ins (or from `start` to `finish`)."""
+    """What is spoken between two barge-ins (or from `start` to `finish`). Its inputs return what is to be done."""
 
     number: int
     segmenter: Segmenter
+    normalizes: bool
     units: list[Unit] = field(default_factory=list)
     audio_ms: float = 0.0
     next_seq: int = 0
-    held_flushes: list[int] = field(default_factory=list)
-    """Flushes that wait for speech under way (see `SessionMachine._flush`)."""
+    done_units: int = 0
+    """Units are completed in order."""
+    held_flushes: list[Mark] = field(default_factory=list)
+    """Flushes that wait for speech under way (see `_flush`)."""
+    open_flushes: int = 0
+    """Flushes that were not answered yet."""
+    inbox: deque[str | Mark | End] = field(default_factory=deque)
+    """What came in and was not looked at yet: text in pieces, flushes, the end."""
+
+    # ---- text in, units out ------------------------------------------------------------------------
+
+    def feed(self, text: str) -> list[SessionEvent]:
+        self.inbox += [text[i : i + PIECE_CHARS] for i in range(0, len(text), PIECE_CHARS)]
+        return self.advance()
+
+    def flush(self, seq: int) -> list[SessionEvent]:
+        """Raises TooMuchText."""
+        if self.open_flushes >= MAX_OPEN_FLUSHES:
+            raise TooMuchText(f"{MAX_OPEN_FLUSHES} flushes wait to be answered already")
+        self.open_flushes += 1
+        self.inbox.append(Mark(self.number, seq))
+        return self.advance()
+
+    def flush_answered(self) -> None:
+        self.open_flushes -= 1
+
+    def end(self) -> list[SessionEvent]:
+        self.inbox.append(End(self.number))
+        return self.advance()
+
+    def unit_done(self, unit_number: int) -> list[SessionEvent]:
+        """The unit's audio is complete."""
+        self.units[unit_number].is_done = True
+        self.done_units = unit_number + 1
+        events = self._cut() if self.held_flushes and not self.is_speaking else []
+        return events + self.advance()
+
+    def advance(self) -> list[SessionEvent]:
+        """Look at what came in, as far as speech needs it by now."""
+        events: list[SessionEvent] = []
+        for _ in range(MAX_PIECES):
+            if not self.inbox or len(self.units) - self.done_units >= UNITS_AHEAD:
+                break
+            match self.inbox.popleft():
+                case str() as text:
+                    events += self._speak(self.segmenter.feed(text))
+                case Mark() as mark:
+                    events += self._flush(mark)
+                case End() as end:
+                    events += [*self._cut(), end]
+        return events
 
     @property
     def is_speaking(self) -> bool:
         """Whether a unit was handed over whose audio is not complete."""
-        return any(not unit.is_done for unit in self.units)
+        return self.done_units < len(self.units)
 
-    def add_audio(self, unit_number: int, duration_ms: float) -> None:
-        self.audio_ms += duration_ms
-        self.units[unit_number].audio_ms += duration_ms
+    def _flush(self, mark: Mark) -> list[SessionEvent]:
+        """Speak what is held, now, except inside a sentence while speech is under way: clients that flush after
+        every word would otherwise get speech word by word. What is held then goes out when that speech is done."""
+        self.held_flushes.append(mark)
+        is_inside_sentence = self.segmenter.pending and not self.segmenter.ends_sentence
+        return [] if is_inside_sentence and self.is_speaking else self._cut()
+
+    def _cut(self) -> list[SessionEvent]:
+        """All held text becomes units; the flushes that waited are answered behind them."""
+        events = self._speak(self.segmenter.flush())
+        marks, self.held_flushes = self.held_flushes, []
+        return [*events, *marks]
+
+    def _speak(self, pieces: list[str]) -> list[SessionEvent]:
+        events: list[SessionEvent] = []
+        for written, spoken in chain.from_iterable(map(self._spoken, pieces)):
+            if is_speakable(spoken):
+                unit = Unit(len(self.units), written)
+                self.units.append(unit)
+                events.append(Speak(self.number, unit.number, spoken))
+        return events
+
+    def _spoken(self, text: str) -> list[tuple[str, str]]:
+        """Pieces of the text as they are written and as they are said, none of which is said at too great length."""
+        spoken = normalize(text) if self.normalizes else text
+        if len(spoken) <= MAX_SPOKEN_CHARS or len(text) < 2:
+            return [(text, spoken)]
+        middle = _gap_near_middle(text)
+        return self._spoken(text[:middle].rstrip()) + self._spoken(text[middle:].lstrip())
+
+    # ---- what was sent and heard ---------------------------------------------------------------------
+
+    def take_audio(self, chunk: AudioChunk, unit_number: int | None, time_ms: float) -> Audio:
+        """Book a chunk of a unit (None: the container's end)."""
+        unit = None if unit_number is None else self.units[unit_number]
+        is_first = unit is not None and not unit.audio_ms
+        reply = Audio(
+            chunk,
+            time_ms,
+            utterance=self.number,
+            seq=self.next_seq,
+            pts_ms=self.audio_ms,
+            unit=unit_number,
+            text=unit.text if unit is not None and is_first else "",
+        )
+        self.next_seq += 1
+        self.audio_ms += chunk.duration_ms
+        if unit is not None:
+            unit.audio_ms += chunk.duration_ms
+        return reply
 
     def split_at(self, played_ms: float | None) -> tuple[str, str]:
         """(spoken, remaining) text when the listener has heard `played_ms` (None: all that was sent).
 
-        An estimate: within a unit the text is taken to run evenly over its audio, and the cut falls on the last
-        word begun. A unit whose audio is incomplete is scaled by the pace of the finished ones.
+        An estimate: within a unit the text is taken to run evenly over its audio, and the cut falls behind the last
+        word begun. A unit whose audio is incomplete is scaled by the pace of the finished ones. A position outside
+        the audio sent is clamped: players report such.
         """
-        heard_ms = self.audio_ms if played_ms is None else min(max(played_ms, 0.0), self.audio_ms)
+        is_known = played_ms is not None and not math.isnan(played_ms)
+        heard_ms = min(max(played_ms or 0.0, 0.0), self.audio_ms) if is_known else self.audio_ms
         spoken: list[str] = []
         remaining: list[str] = []
-        ms_per_char = self._pace()
+        ms_per_char = self._ms_per_char()
         for unit in self.units:
             total_ms = unit.audio_ms if unit.is_done else max(unit.audio_ms, ms_per_char * len(unit.text))
             if heard_ms >= total_ms and unit.is_done:
                 spoken.append(unit.text)
-            elif heard_ms <= 0 or total_ms <= 0:
+            elif heard_ms <= 0:
                 remaining.append(unit.text)
             else:
-                cut = _word_boundary(unit.text, min(1.0, heard_ms / total_ms))
+                cut = _end_of_word(unit.text, round(min(1.0, heard_ms / total_ms) * len(unit.text)))
                 spoken.append(unit.text[:cut].strip())
                 remaining.append(unit.text[cut:].strip())
+                heard_ms = 0.0  # of later units nothing, also where sums of floats leave a trace of a millisecond
             heard_ms -= min(heard_ms, unit.audio_ms)
-        remaining.append(self.segmenter.held.strip())
+        unread = "".join(item for item in self.inbox if isinstance(item, str))
+        remaining.append((self.segmenter.held + unread).strip())
         return " ".join(filter(None, spoken)), " ".join(filter(None, remaining))
 
-    def _pace(self) -> float:
-        """Milliseconds per character of the finished units; a common speaking rate before there are any."""
+    def _ms_per_char(self) -> float:
+        """Pace of the finished units; a common one before there are any."""
         done = [unit for unit in self.units if unit.is_done and unit.audio_ms]
         chars = sum(len(unit.text) for unit in done)
-        return sum(unit.audio_ms for unit in done) / chars if chars else 70.0
+        return sum(unit.audio_ms for unit in done) / chars if chars else COMMON_MS_PER_CHAR
 
 
-def _word_boundary(text: str, share: float) -> int:
-    """Index of the end of the last word begun within the first `share` of the text."""
-    index = round(share * len(text))
-    space = text.find(" ", index)
-    return len(text) if space < 0 else space
+def _gap_near_middle(text: str) -> int:
+    """Index of the white space nearest to the middle of stripped text, or the middle itself."""
+    middle = len(text) // 2
+    gaps = (index for index, char in enumerate(text) if char.isspace())
+    return min(gaps, key=lambda index: abs(index - middle), default=middle)
+
+
+def _end_of_word(text: str, index: int) -> int:
+    """Index of the end of the word that `index` lies in."""
+    while index < len(text) and not text[index].isspace() and text[index] < _FIRST_WIDE_CHAR:
+        index += 1
+    return index

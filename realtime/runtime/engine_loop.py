@@ -1,8 +1,8 @@
 """The two engine threads, playing ping-pong over mailboxes.
 
-*Decode* owns the scheduler: it plans step n+1, submits it, then collects step n. *Prefill* carries out one order at
-a time. Neither waits for the other: decode looks into its mailbox between steps and sleeps there only when no slot
-may run.
+*Decode* owns the scheduler: it plans step n+1, submits it, then collects step n. While the device works on it, the
+thread waits at its mailbox, so that the prefill of whoever comes meanwhile is ordered at once. *Prefill* carries out
+one order at a time. Neither waits for the other.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 
-from engine.api import BadReference, Engine, Prefill, PrefillResult, PromptTooLong, Ticket, Voice
+from engine.api import Engine, Prefill, PrefillResult, PromptTooLong, Ticket
 from realtime.runtime.mailbox import Mailbox
 from realtime.scheduler.job import Command, Output
 from realtime.scheduler.scheduler import Scheduler
 
-__all__ = ["DecodeLoop", "EncodeReference", "PrefillFailed", "PrefillLoop", "StepTimes", "Stop"]
+__all__ = ["DecodeLoop", "PrefillFailed", "PrefillLoop", "StepTimes", "Stop"]
 
 HEARTBEAT_S = 1.0
 """The decode thread wakes at least so often, so that a stopped one can be told from an idle one."""
+
+POLL_S = 0.0005
+"""How often it looks whether the step under way is over. The next one is queued on the device already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +31,6 @@ class PrefillFailed:
     order: Prefill
     code: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class EncodeReference:
-    """A clip to turn into a voice between two prefills."""
-
-    clip: bytes
-    transcript: str
-    name: str
-    done: Future[Voice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +48,7 @@ class StepTimes:
 
 
 DecodeItem = Command | PrefillResult | PrefillFailed | Stop
-PrefillItem = Prefill | EncodeReference | Stop
+PrefillItem = Prefill | Stop
 
 
 class DecodeLoop:
@@ -75,44 +67,58 @@ class DecodeLoop:
         self._inbox, self._prefills = inbox, prefills
         self._publish, self._observe = publish, observe
         self._flying: deque[Ticket] = deque()
+        self._is_over = False
         self.heartbeat_s = time.monotonic()
         """When the loop last came round; read by the readiness check."""
 
     def run(self) -> None:
         """Until Stop. Raises what the engine raises: the death of this thread is handled by the runtime."""
         limit = self._engine.limits.steps_in_flight
-        while self._take_in():
+        while self._take_in(self._idle_s()):
             now = self.heartbeat_s = time.monotonic()
-            if order := self._scheduler.next_prefill(now):
-                self._prefills.put(order)
+            self._order_prefill(now)
             plan = self._scheduler.plan(now)
             if plan is not None:
                 self._flying.append(self._engine.submit(plan))
             if self._flying and (plan is None or len(self._flying) >= limit):
-                result = self._engine.collect(self._flying.popleft())
-                self._scheduler.apply(result, time.monotonic())
-                self._observe(StepTimes(result.decode_s, result.vocode_s, len(result.decoded)))
+                self._collect(self._flying.popleft())
             if outputs := self._scheduler.take_outputs():
                 self._publish(outputs)
 
-    def _take_in(self) -> bool:
-        """Pass on what came in; False once Stop did. Sleeps only when no step may run and none is in flight."""
-        timeout_s = 0.0
-        if not self._flying:
-            now = time.monotonic()
-            wake_s = self._scheduler.next_wake(now)
-            timeout_s = HEARTBEAT_S if wake_s is None else min(max(wake_s - now, 0.0), HEARTBEAT_S)
+    def _collect(self, ticket: Ticket) -> None:
+        while not self._engine.is_done(ticket) and self._take_in(POLL_S):
+            self._order_prefill(time.monotonic())
+        result = self._engine.collect(ticket)
+        self._scheduler.apply(result, time.monotonic())
+        self._observe(StepTimes(result.decode_s, result.vocode_s, len(result.decoded)))
+        # The step may have ended a unit: its successor must not wait until the loop comes round, maybe asleep.
+        self._order_prefill(time.monotonic())
+
+    def _order_prefill(self, now: float) -> None:
+        if order := self._scheduler.next_prefill(now):
+            self._prefills.put(order)
+
+    def _idle_s(self) -> float:
+        """How long the loop may sleep: not at all while a step is in flight or may run."""
+        if self._flying:
+            return 0.0
+        now = time.monotonic()
+        wake_s = self._scheduler.next_wake(now)
+        return HEARTBEAT_S if wake_s is None else min(max(wake_s - now, 0.0), HEARTBEAT_S)
+
+    def _take_in(self, timeout_s: float) -> bool:
+        """Pass on what came in, or comes within the timeout; False from the time that Stop did."""
         for item in self._inbox.take_all(timeout_s):
             now = time.monotonic()
             if isinstance(item, Stop):
-                return False
-            if isinstance(item, PrefillResult):
+                self._is_over = True
+            elif isinstance(item, PrefillResult):
                 self._scheduler.prefilled(item, now)
             elif isinstance(item, PrefillFailed):
                 self._scheduler.prefill_failed(item.order, item.code, item.message, now)
             else:
                 self._scheduler.submit(item, now)
-        return True
+        return not self._is_over
 
 
 class PrefillLoop:
@@ -120,29 +126,15 @@ class PrefillLoop:
         self._engine, self._inbox, self._results = engine, inbox, results
 
     def run(self) -> None:
-        """Until Stop. Orders come before clips: a prefill is on somebody's latency path, an encoding is longer."""
-        clips: deque[EncodeReference] = deque()
+        """Until Stop."""
         while True:
-            for item in self._inbox.take_all(0.0 if clips else None):
+            for item in self._inbox.take_all(timeout_s=None):
                 if isinstance(item, Stop):
                     return
-                if isinstance(item, EncodeReference):
-                    clips.append(item)
-                else:
-                    self._results.put(self._prefill(item))
-            if clips:
-                self._encode(clips.popleft())
+                self._results.put(self._prefill(item))
 
     def _prefill(self, order: Prefill) -> PrefillResult | PrefillFailed:
         try:
             return self._engine.prefill(order)
         except PromptTooLong as error:
             return PrefillFailed(order, "bad_request", str(error))
-
-    def _encode(self, item: EncodeReference) -> None:
-        if not item.done.set_running_or_notify_cancel():
-            return
-        try:
-            item.done.set_result(self._engine.encode_reference(item.clip, item.transcript, item.name))
-        except BadReference as error:
-            item.done.set_exception(error)

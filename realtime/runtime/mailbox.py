@@ -16,17 +16,18 @@ class MailboxFull(Exception):
 
 
 class Mailbox(Generic[T]):
-    """Items come out in the order they went in; none is lost, none is kept past `capacity`."""
+    """Items come out in the order they went in; none is lost. At most `capacity` wait, and those put `always`:
+    the few that end something, of which there is one per session or thread."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._items: deque[T] = deque()
         self._arrived = threading.Condition()
 
-    def put(self, item: T) -> None:
-        """Raises MailboxFull."""
+    def put(self, item: T, *, always: bool = False) -> None:
+        """Raises MailboxFull, unless `always`."""
         with self._arrived:
-            if len(self._items) >= self._capacity:
+            if len(self._items) >= self._capacity and not always:
                 raise MailboxFull(f"{self._capacity} items wait already")
             self._items.append(item)
             self._arrived.notify()

@@ -15,11 +15,11 @@ from concurrent.futures import Future
 
 from engine.api import Engine, Voice
 from realtime.audio.encoder import AudioEncoder
+from realtime.runtime.clip_loop import ClipLoop, EncodeReference
 from realtime.runtime.delivery import Delivery
 from realtime.runtime.engine_loop import (
     DecodeItem,
     DecodeLoop,
-    EncodeReference,
     PrefillItem,
     PrefillLoop,
     StepTimes,
@@ -35,7 +35,10 @@ __all__ = ["Runtime"]
 log = logging.getLogger(__name__)
 
 INBOX_ITEMS = 65_536
-STALE_HEARTBEAT_S = 10.0
+CLIPS_WAITING = 64
+"""Reference clips that wait to be encoded; each may have megabytes."""
+STALE_HEARTBEAT_S = 8.0
+"""A decode thread that has not come round for so long is not healthy. A step takes well under a second."""
 
 
 class Runtime:
@@ -55,6 +58,7 @@ class Runtime:
         self._scheduler = Scheduler(engine.limits, queue_s=queue_s)
         self._inbox: Mailbox[DecodeItem] = Mailbox(INBOX_ITEMS)
         self._prefills: Mailbox[PrefillItem] = Mailbox(INBOX_ITEMS)
+        self._clips: Mailbox[EncodeReference | None] = Mailbox(CLIPS_WAITING)
         self._work: list[Mailbox[WorkItem]] = [Mailbox(INBOX_ITEMS) for _ in range(workers)]
         self._decode = DecodeLoop(engine, self._scheduler, self._inbox, self._prefills, self._publish, observe)
         self._threads: list[threading.Thread] = []
@@ -68,30 +72,43 @@ class Runtime:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         prefill = PrefillLoop(self.engine, self._prefills, self._inbox)
-        runs: list[tuple[str, Callable[[], None]]] = [("decode", self._decode.run), ("prefill", prefill.run)]
+        clips = ClipLoop(self.engine, self._clips)
+        runs: list[tuple[str, Callable[[], None]]] = [
+            ("decode", self._decode.run),
+            ("prefill", prefill.run),
+            ("clips", clips.run),
+        ]
         runs += [(f"encode-{i}", Worker(box, self._deliver).run) for i, box in enumerate(self._work)]
         for name, run in runs:
             thread = threading.Thread(target=self._guarded, args=(name, run), name=f"kingfisher-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def stop(self, timeout_s: float = 5.0) -> None:
-        """End the threads and close the engine; work under way is dropped."""
-        self._inbox.put(Stop())
-        self._prefills.put(Stop())
+    def stop(self, timeout_s: float = 5.0) -> bool:
+        """End the threads and close the engine; work under way is dropped. False if a thread did not end in time: the
+        engine is then still in use."""
+        self._inbox.put(Stop(), always=True)
+        self._prefills.put(Stop(), always=True)
+        self._clips.put(None, always=True)
         for box in self._work:
-            box.put(None)
+            box.put(None, always=True)
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        if not any(thread.is_alive() for thread in self._threads):
+        has_ended = not any(thread.is_alive() for thread in self._threads)
+        if has_ended:
             self.engine.close()
+        return has_ended
 
     @property
     def is_healthy(self) -> bool:
         """All threads live and the decode thread came round lately."""
-        stale_s = time.monotonic() - self._decode.heartbeat_s
-        return self._failure is None and bool(self._threads) and stale_s < STALE_HEARTBEAT_S
+        is_stale = self.silent_s(time.monotonic()) > STALE_HEARTBEAT_S
+        return self._failure is None and bool(self._threads) and not is_stale
+
+    def silent_s(self, now: float) -> float:
+        """How long ago the decode thread came round."""
+        return now - self._decode.heartbeat_s
 
     def _guarded(self, name: str, run: Callable[[], None]) -> None:
         try:
@@ -110,14 +127,15 @@ class Runtime:
     # ---- from the event loop ---------------------------------------------------------------------------
 
     def send(self, command: Command) -> None:
-        """Raises MailboxFull when the engine is hopelessly behind."""
-        self._inbox.put(command)
-        if isinstance(command, Close):
-            self._worker(command.session).put(Forget(command.session))
+        """Raises MailboxFull when the engine is hopelessly behind; never for a Close, which must not be lost."""
+        is_close = isinstance(command, Close)
+        self._inbox.put(command, always=is_close)
+        if is_close:
+            self._worker(command.session).put(Forget(command.session), always=True)
 
-    def open_stream(self, session: SessionId, make_encoder: Callable[[], AudioEncoder]) -> None:
-        """A new container for the session; call it before the stream's Begin."""
-        self._worker(session).put(OpenStream(session, make_encoder))
+    def open_stream(self, session: SessionId, utterance: UtteranceId, make_encoder: Callable[[], AudioEncoder]) -> None:
+        """A new container for the session, which begins with this utterance; call it before the utterance's Begin."""
+        self._worker(session).put(OpenStream(session, utterance, make_encoder))
 
     def skip_to(self, session: SessionId, utterance: UtteranceId) -> None:
         """Barge-in: audio of earlier utterances that is still on its way is dropped."""
@@ -128,9 +146,9 @@ class Runtime:
         self._worker(session).put(CloseStream(session, utterance))
 
     async def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
-        """Raises engine.api.BadReference."""
+        """Raises engine.api.BadReference, MailboxFull, and whatever else goes wrong with this clip alone."""
         done: Future[Voice] = Future()
-        self._prefills.put(EncodeReference(clip, transcript, name, done))
+        self._clips.put(EncodeReference(clip, transcript, name, done))
         return await asyncio.wrap_future(done)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,9 +32,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """From here on the session's audio goes into a new encoder."""
+    """From this utterance on the session's audio goes into a new encoder; what is still on its way from earlier
+    ones belongs to a stream that failed."""
 
     session: SessionId
+    utterance: UtteranceId
     make_encoder: Callable[[], AudioEncoder]
 
 
@@ -58,7 +61,10 @@ class Forget:
     session: SessionId
 
 
-WorkItem = OpenStream | SkipTo | CloseStream | Forget | list[Output] | None
+_Control = OpenStream | SkipTo | CloseStream | Forget
+_Item = _Control | Output
+
+WorkItem = _Control | list[Output] | None
 """None asks the worker to end."""
 
 
@@ -67,36 +73,47 @@ class _Voice:
     """A session's encoder, and the pieces of the time to first audio that wait for its first chunk."""
 
     encoder: AudioEncoder
-    first_utterance: int = 0
+    first_utterance: int
+    """Audio of earlier ones is dropped."""
     last_unit: int = 0
     times: SpeechTimes | None = None
 
 
 class Worker:
-    """Runs in a thread of its own (`run`); `deliver` is called once per batch, from that thread."""
+    """Runs in a thread of its own (`run`); `deliver` is called from that thread."""
 
     def __init__(self, inbox: Mailbox[WorkItem], deliver: Callable[[list[Delivery]], None]) -> None:
         self._inbox, self._deliver = inbox, deliver
         self._voices: dict[SessionId, _Voice] = {}
 
     def run(self) -> None:
+        """Until None comes. Within a session in order; of several sessions, first the one whose listener waits for the
+        first sound. What is made goes out at once: encoding one session's long chunk must not delay another's."""
+        waiting: OrderedDict[SessionId, deque[_Item]] = OrderedDict()
+        urgent: deque[SessionId] = deque()
         while True:
-            deliveries: list[Delivery] = []
-            for item in self._inbox.take_all(timeout_s=None):
+            for item in self._inbox.take_all(timeout_s=0.0 if waiting else None):
                 if item is None:
                     return
-                if isinstance(item, list):
-                    for output in item:
-                        deliveries += self._encode(output)
-                else:
-                    deliveries += self._control(item)
-            if deliveries:
+                for one in item if isinstance(item, list) else (item,):
+                    waiting.setdefault(one.session, deque()).append(one)
+                    if isinstance(one, UnitAudio) and one.times is not None:
+                        urgent.append(one.session)
+            if not waiting:
+                continue
+            session = urgent.popleft() if urgent else next(iter(waiting))
+            if deliveries := [made for one in waiting.pop(session, ()) for made in self._do(one)]:
                 self._deliver(deliveries)
 
-    def _control(self, item: OpenStream | SkipTo | CloseStream | Forget) -> list[Delivery]:
+    def _do(self, item: _Item) -> list[Delivery]:
+        if isinstance(item, OpenStream | SkipTo | CloseStream | Forget):
+            return self._control(item)
+        return self._encode(item)
+
+    def _control(self, item: _Control) -> list[Delivery]:
         if isinstance(item, OpenStream):
             try:
-                self._voices[item.session] = _Voice(item.make_encoder())
+                self._voices[item.session] = _Voice(item.make_encoder(), item.utterance)
             except Exception as error:  # a missing libopus must end this stream, not the worker
                 log.warning("no encoder for session %s: %s", item.session, error)
                 return [Failed(item.session, None, "bad_request", str(error))]

@@ -34,6 +34,8 @@ class Begin:
     utterance: UtteranceId
     sampling: Sampling
     max_lead_s: float
+    speed: float = 1.0
+    """Seconds of the model's sound that a listener hears in one second."""
 
 
 @dataclass(frozen=True, slots=True)

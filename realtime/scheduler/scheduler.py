@@ -74,7 +74,7 @@ class Scheduler:
             self._close(session)
         elif isinstance(command, Begin):
             self._drop_speech(session, now)
-            session.speech = Speech(command.utterance, command.sampling, command.max_lead_s)
+            session.speech = Speech(command.utterance, command.sampling, command.max_lead_s, command.speed)
         elif session.speech is not None and session.speech.utterance == command.utterance:
             self._extend(session, session.speech, command, now)
 

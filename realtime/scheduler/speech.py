@@ -50,6 +50,7 @@ class Speech:
     utterance: UtteranceId
     sampling: Sampling
     max_lead_s: float
+    speed: float = 1.0
     queue: deque[Speak | Mark] = field(default_factory=deque)
     is_ended: bool = False
     generation: Generation | None = None
@@ -79,11 +80,12 @@ class Speech:
         """Seconds of sound ahead of playback, frames under way included."""
         delivered = max(0.0, self.play_end_s - now) if self.has_sound else 0.0
         g = self.generation
-        return delivered + (0.0 if g is None else (g.submitted - g.delivered) * frame_s)
+        return delivered + (0.0 if g is None else (g.submitted - g.delivered) * frame_s / self.speed)
 
     def heard(self, now: float, audio_s: float) -> None:
-        """Sound was delivered: the player starts now, goes on, or starts again after it ran dry."""
-        self.play_end_s = max(self.play_end_s, now) + audio_s
+        """Sound was delivered: the player starts now, goes on, or starts again after it ran dry.
+        `audio_s` is the model's."""
+        self.play_end_s = max(self.play_end_s, now) + audio_s / self.speed
         self.has_sound = True
 
 

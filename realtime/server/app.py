@@ -1,25 +1,31 @@
-"""Routes. Everything a socket does is in `hub` and `connection`; here is only HTTP."""
+"""The whole application: the protocols' routes, and what operators and browsers ask for."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.websockets import WebSocket
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from realtime.errors import HandshakeRefused
 from realtime.server.auth import check_key
 from realtime.server.hub import Hub
+from realtime.server.refusal import refusal_response
+from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, fish_voices, hooks, openai
+from realtime.server.tokens import TOKEN_S, make_token
 
 __all__ = ["make_app"]
 
 PAGE_FOLDER = Path(__file__).parents[2] / "clients" / "js"
+PAGE_PARTS = ("demo", "src", "vendor")
+"""What of that folder a browser may read; its tests and development packages are nobody's business."""
 
 _SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -30,24 +36,43 @@ _SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
+    # Modules of two versions must not meet in a browser after an upgrade; unchanged ones cost a 304.
+    "Cache-Control": "no-cache",
 }
 
 
-class _SecurityHeaders(BaseHTTPMiddleware):
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        response = await call_next(request)
-        for name, value in _SECURITY_HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+class _SecurityHeaders:
+    """Adds them to whatever answers. Bare ASGI: starlette's BaseHTTPMiddleware ends a body properly whose maker failed,
+    so that a cut answer would look whole."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+class _CountsKeys:
+    """However a socket or request ends, its key is told."""
+
+    def __init__(self, app: ASGIApp, hub: Hub) -> None:
+        self._app, self._hub = app, hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._hub.gone(scope)
 
 
 def make_app(hub: Hub) -> Starlette:
-    async def live(socket: WebSocket) -> None:
-        try:
-            await hub.serve(socket)
-        except HandshakeRefused as refusal:
-            await socket.send_denial_response(_refused(refusal))
-
     async def healthz(request: Request) -> Response:
         """The process lives and its engine has not failed."""
         return JSONResponse({"status": "failed" if hub.is_failed else "ok"}, 503 if hub.is_failed else 200)
@@ -63,31 +88,52 @@ def make_app(hub: Hub) -> Starlette:
         try:
             check_key(request, hub.config.api_keys)
         except HandshakeRefused as refusal:
-            return _refused(refusal)
+            return refusal_response(refusal)
         if not hub.is_ready:
             return JSONResponse({"status": 503, "code": "not_ready", "message": "still loading"}, 503)
         listed = [{"name": v.name, "description": v.description} for v in hub.voices.values()]
         rate_hz = hub.runtime.engine.limits.sample_rate_hz
         return JSONResponse({"voices": listed, "default": hub.default_voice, "sample_rate": rate_hz})
 
+    async def token(request: Request) -> Response:
+        """A token for a page, made from the key of its backend. A token makes no token."""
+        try:
+            key = check_key(request, hub.config.api_keys, takes_tokens=False)
+        except HandshakeRefused as refusal:
+            return refusal_response(refusal)
+        made = None if key is None else make_token(key, time.time())
+        return JSONResponse({"token": made, "expires_in_s": TOKEN_S}, headers={"Cache-Control": "no-store"})
+
+    async def module(request: Request) -> Response:
+        return FileResponse(PAGE_FOLDER / "kingfisher.js", media_type="text/javascript")
+
     async def page(request: Request) -> Response:
-        return FileResponse(PAGE_FOLDER / "demo.html")
+        demo = PAGE_FOLDER / "demo.html"
+        if not demo.is_file():
+            return JSONResponse({"status": 404, "code": "no_page", "message": "the demo page is not installed"}, 404)
+        return FileResponse(demo)
 
     return Starlette(
         routes=[
-            WebSocketRoute("/v1/tts/live", live),
+            *fish.routes(hub),
+            *fish_voices.routes(hub),
+            *elevenlabs.routes(hub),
+            *cartesia.routes(hub),
+            *deepgram.routes(hub),
+            *hooks.routes(hub),
+            *openai.routes(hub),
             Route("/v1/voices", voices),
+            Route("/v1/tokens", token, methods=["POST"]),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             Route("/", page),
-            Mount("/client", StaticFiles(directory=PAGE_FOLDER)),
+            Route("/client/kingfisher.js", module),
+            *(
+                Mount(f"/client/{part}", StaticFiles(directory=PAGE_FOLDER / part))
+                for part in PAGE_PARTS
+                if (PAGE_FOLDER / part).is_dir()
+            ),
         ],
-        middleware=[Middleware(_SecurityHeaders)],
+        middleware=[Middleware(_CountsKeys, hub=hub), Middleware(_SecurityHeaders)],
     )
-
-
-def _refused(refusal: HandshakeRefused) -> JSONResponse:
-    headers = {"Retry-After": str(refusal.retry_after_s)} if refusal.retry_after_s is not None else None
-    body = {"status": refusal.http_status, "code": refusal.code, "message": str(refusal)}
-    return JSONResponse(body, refusal.http_status, headers)

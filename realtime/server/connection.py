@@ -1,211 +1,175 @@
-"""One WebSocket: the shell around a session machine.
+"""One WebSocket: the shell around a dialect and the seats of its contexts.
 
-A reader and a sender task; deliveries come in from the hub on the same loop. Every input is followed by `_pump`:
-frames go to the outbox, events become commands for the runtime.
+A reader and a sender task; deliveries come in through the seats on the same loop. Every input is followed by `_pump`:
+frames go to the outbox, events to the seats.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
-from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from engine.api import BadReference, Sampling
-from realtime.audio.encoder import make_encoder
-from realtime.protocol import events
-from realtime.protocol.session import SessionMachine
-from realtime.runtime.delivery import Delivery, StreamClosed, UnitChunk
-from realtime.runtime.mailbox import MailboxFull
-from realtime.scheduler import job
-from realtime.scheduler.policy import speech_limit_frames
+from realtime import errors
+from realtime.protocol.dialect import ContextKey, Dialect, For, Leave, Shut
 from realtime.server.outbox import ClientTooSlow, Outbox
+from realtime.server.seat import Seat
 
 if TYPE_CHECKING:
     from realtime.server.hub import Hub
 
-__all__ = ["Connection", "reference_name"]
+__all__ = ["Connection"]
 
 log = logging.getLogger(__name__)
 
-TOO_SLOW = 4408
+INTERNAL, TOO_SLOW = 1011, 4408
+
+GOODBYE_S = 5.0
+"""How long a close frame may wait behind data that the peer does not take."""
+
+MAX_REASON_BYTES = 123
+"""A WebSocket control frame holds no more."""
 
 
 class Connection:
-    def __init__(self, socket: WebSocket, hub: Hub, session: job.SessionId, machine: SessionMachine) -> None:
-        self._socket, self._hub, self._session, self.machine = socket, hub, session, machine
+    def __init__(self, socket: WebSocket, hub: Hub, name: str, dialect: Dialect) -> None:
+        """`name` is for the log."""
+        self._socket, self._hub, self._name, self._dialect = socket, hub, name, dialect
         self._outbox = Outbox(hub.config.max_out_bytes, hub.config.stall_s)
-        self._events: deque[events.SessionEvent] = deque()
-        self._encoding: asyncio.Task[None] | None = None
-        self._sender: asyncio.Task[tuple[int, str]] | None = None
+        self._seats: dict[ContextKey, Seat] = {}
+        self._end: asyncio.Future[tuple[int, str] | None] = asyncio.get_running_loop().create_future()
+        """Close code and reason, or None when the peer is gone already."""
 
     async def run(self) -> None:
         """From accepted socket to its end; never raises for what a peer does."""
-        self._sender = asyncio.create_task(self._outbox.run(self._socket.send_bytes), name=f"send-{self._session}")
-        reader = asyncio.create_task(self._read(), name=f"read-{self._session}")
+        reader = asyncio.create_task(self._read(), name=f"read-{self._name}")
+        sender = asyncio.create_task(self._send(), name=f"send-{self._name}")
         try:
-            self._pump()
-            await asyncio.wait({self._sender, reader}, return_when=asyncio.FIRST_COMPLETED)
-            await self._close_socket()
+            self._guarded(lambda: None)  # what the dialect wants at connect
+            goodbye = await self._end
         finally:
-            for task in (self._sender, reader, self._encoding):
-                if task is not None:
-                    task.cancel()
-            self._hub.runtime.send(job.Close(self._session))
-            await asyncio.gather(self._sender, reader, return_exceptions=True)
+            # The engine learns of it first: whatever follows may take a while.
+            for seat in self._seats.values():
+                seat.leave()
+            for task in (reader, sender):
+                task.cancel()
+            await asyncio.gather(reader, sender, return_exceptions=True)
+        if goodbye is not None:
+            await self._say_goodbye(*goodbye)
 
     async def _read(self) -> None:
-        """Feed the machine until the peer is gone."""
-        while True:
-            try:
-                message = await self._socket.receive()
-            except (WebSocketDisconnect, RuntimeError):
-                return
-            if message["type"] != "websocket.receive":
-                return
-            frame = message.get("bytes")
-            self.machine.receive(message.get("text", "") if frame is None else frame, time.monotonic())
-            self._pump()
-
-    async def _close_socket(self) -> None:
-        """If the sender ended, say why; if the reader did, the peer is gone already."""
-        assert self._sender is not None
-        if not self._sender.done():
-            return
-        error = self._sender.exception()
-        code, reason = (1006, "") if error else self._sender.result()
-        if isinstance(error, ClientTooSlow):
-            self._hub.metrics.dropped.inc()
-            code, reason = TOO_SLOW, str(error)
-        elif error is not None:
-            return  # every failed send means one thing: the peer is gone
+        """Feed the dialect until the peer is gone."""
         try:
-            async with asyncio.timeout(self._hub.config.stall_s):
-                await self._socket.close(code, reason[:120])
+            while (message := await self._socket.receive())["type"] == "websocket.receive":
+                frame = message.get("bytes")
+                frame = message.get("text", "") if frame is None else frame
+                self._guarded(partial(self._receive, frame))
+                # Messages that are there already are received without a wait: a flood would hold the loop.
+                await asyncio.sleep(0)
+        except (WebSocketDisconnect, RuntimeError):
+            log.debug("socket %s: the peer is gone", self._name)
+        finally:
+            self._end_with(None)
+
+    async def _send(self) -> None:
+        """Send what is in the outbox until it is closed. Every failed send means one thing: the peer is gone."""
+        try:
+            self._end_with(await self._outbox.run(self._send_frame))
+        except ClientTooSlow as error:
+            self._drop(error)
+        except (WebSocketDisconnect, RuntimeError):
+            log.debug("socket %s: the peer was gone before its messages", self._name)
+        finally:
+            self._end_with(None)
+
+    async def _send_frame(self, frame: bytes | str) -> None:
+        if isinstance(frame, str):
+            await self._socket.send_text(frame)
+        else:
+            await self._socket.send_bytes(frame)
+
+    def _drop(self, error: ClientTooSlow) -> None:
+        if not self._end.done():
+            self._hub.metrics.dropped.inc()
+            log.info("socket %s: dropped, %s", self._name, error)
+        self._end_with((TOO_SLOW, str(error)))
+
+    def _end_with(self, goodbye: tuple[int, str] | None) -> None:
+        if not self._end.done():
+            self._end.set_result(goodbye)
+
+    async def _say_goodbye(self, code: int, reason: str) -> None:
+        reason = reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
+        try:
+            async with asyncio.timeout(GOODBYE_S):
+                await self._socket.close(code, reason)
         except (TimeoutError, RuntimeError, WebSocketDisconnect):
-            log.debug("session %s was gone before its close", self._session)
+            log.debug("socket %s: the peer was gone before its close", self._name)
 
-    # ---- the engine's side -----------------------------------------------------------------------------
-
-    def handle(self, delivery: Delivery) -> None:
-        """One delivery of this session, in stream order."""
-        now, machine = time.monotonic(), self.machine
-        match delivery:
-            case UnitChunk():
-                self._hub.metrics.audio_s.inc(delivery.chunk.duration_ms / 1000)
-                parts = _ttfa_ms(delivery)
-                machine.audio(delivery.utterance, delivery.unit, delivery.chunk, parts, now)
-            case job.Warm():
-                machine.warmed(delivery.voice.name)
-            case job.UnitDone():
-                machine.unit_done(delivery.utterance, delivery.unit, is_cut=delivery.is_cut)
-            case job.MarkReached():
-                machine.mark_reached(delivery.utterance, delivery.seq)
-            case job.UtteranceDone():
-                machine.utterance_done(delivery.utterance)
-            case StreamClosed():
-                machine.stream_closed(delivery.utterance, delivery.chunk, now)
-            case job.Failed():
-                machine.failed(delivery.utterance, delivery.code, delivery.message, now)
+    # ---- inputs --------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        self.machine.tick(now)
+        self._guarded(partial(self._dialect.tick, now))
+
+    def drain(self) -> None:
+        self._guarded(partial(self._dialect.drain, time.monotonic()))
+
+    def give_up(self, fault: errors.StreamFault, close_code: int) -> None:
+        """The server cannot go on with this socket."""
+        self._dialect.give_up(fault, close_code, time.monotonic())
         self._pump()
 
-    def pump(self) -> None:
-        """After a batch of `handle` calls."""
-        self._pump()
+    def _guarded(self, step: Callable[[], object]) -> None:
+        """A fault of ours ends this socket and no other, and is never silent."""
+        try:
+            step()
+            self._pump()
+        except Exception:
+            log.exception("socket %s failed", self._name)
+            self.give_up(errors.Internal("a fault of the server"), INTERNAL)
 
-    # ---- machine -> outbox and runtime -----------------------------------------------------------------
+    def _receive(self, frame: bytes | str) -> None:
+        self._dialect.receive(frame, time.monotonic())
+
+    # ---- dialect -> outbox and seats -------------------------------------------------------------------
 
     def _pump(self) -> None:
-        self._events.extend(self.machine.events())
-        self._carry_out()
-        try:
-            self._outbox.put(self.machine.frames())
-        except ClientTooSlow as error:
-            self._hub.metrics.dropped.inc()
-            self._outbox.close(TOO_SLOW, str(error))
-            if self._sender is not None:
-                self._sender.cancel()
-
-    def _carry_out(self) -> None:
-        """Events in order; while a clip is being encoded the rest waits behind it."""
-        while self._events and self._encoding is None:
-            event = self._events.popleft()
+        """Until nothing comes out any more: what a seat cannot do makes new messages and events."""
+        now = time.monotonic()
+        while True:
+            frames, events = self._dialect.frames(now), self._dialect.events()
+            if not frames and not events:
+                return
             try:
-                self._do(event)
-            except MailboxFull as error:
-                self.machine.failed(None, "overloaded", f"the engine is behind: {error}", time.monotonic())
+                self._outbox.put(frames)
+            except ClientTooSlow as error:
+                self._drop(error)
+            for event in events:
+                match event:
+                    case For(key=key, event=inner):
+                        if (seat := self._seat(key)) is not None:
+                            seat.carry_out(inner)
+                    case Leave(key=key):
+                        if (seat := self._seats.pop(key, None)) is not None:
+                            seat.leave()
+                    case Shut(code=code, reason=reason):
+                        self._outbox.close(code, reason)
 
-    def _do(self, event: events.SessionEvent) -> None:
-        runtime, session = self._hub.runtime, self._session
-        match event:
-            case events.UseVoice(name=name, reference=reference):
-                if reference is not None:
-                    self._encoding = asyncio.create_task(self._use_reference(reference))
-                elif name is not None:
-                    runtime.send(job.Open(session, self._hub.voice(name)))
-            case events.Begin():
-                self._begin(event)
-            case events.Speak():
-                max_frames = speech_limit_frames(event.text, runtime.engine.limits.frame_s)
-                runtime.send(job.Speak(session, job.UtteranceId(event.utterance), event.unit, event.text, max_frames))
-            case events.Mark():
-                runtime.send(job.Mark(session, job.UtteranceId(event.utterance), event.seq))
-            case events.End():
-                runtime.send(job.End(session, job.UtteranceId(event.utterance)))
-            case events.Cancel():
-                self._hub.metrics.cancelled.inc()
-                runtime.send(job.Cancel(session, job.UtteranceId(event.utterance)))
-            case events.CloseStream():
-                runtime.close_stream(session, job.UtteranceId(event.utterance))
-            case events.Shut():
-                self._outbox.close(event.code, event.reason)
-
-    def _begin(self, event: events.Begin) -> None:
-        runtime, session = self._hub.runtime, self._session
-        utterance = job.UtteranceId(event.utterance)
-        if event.new_stream:
-            rate_hz = runtime.engine.limits.sample_rate_hz
-            runtime.open_stream(session, partial(make_encoder, event.output, rate_hz))
-        else:
-            runtime.skip_to(session, utterance)
-        sampling = Sampling(temperature=event.temperature, top_p=event.top_p, seed=event.seed)
-        runtime.send(job.Begin(session, utterance, sampling, event.max_lead_s))
-
-    async def _use_reference(self, reference: events.Reference) -> None:
-        """Encode the clip, then go on with the events behind it. A bad clip fails the stream."""
+    def _seat(self, key: ContextKey) -> Seat | None:
+        """The context's seat, taken at its first event; None if the dialect has let go of the context meanwhile."""
+        if (seat := self._seats.get(key)) is not None or (context := self._dialect.context(key)) is None:
+            return seat
         try:
-            voice = await self._hub.clone(reference)
-            self._hub.runtime.send(job.Open(self._session, voice))
-        except (BadReference, MailboxFull) as error:
-            self.machine.failed(None, "bad_reference", str(error), time.monotonic())
-        finally:
-            self._encoding = None
-        self._pump()
+            seat = self._seats[key] = self._hub.take_seat(context, self._guarded)
+        except errors.TooManySessions as refusal:
+            context.fail(errors.Overloaded(str(refusal)), time.monotonic())
+        return seat
 
-
-def _ttfa_ms(delivery: UnitChunk) -> dict[str, float] | None:
-    times = delivery.times
-    if times is None:
-        return None
-    parts = {
-        "queue": times.queue_s,
-        "prefill": times.prefill_s,
-        "decode": times.decode_s,
-        "vocode": times.vocode_s,
-        "encode": delivery.encode_s,
-    }
-    return {name: round(seconds * 1000, 2) for name, seconds in parts.items()}
-
-
-def reference_name(reference: events.Reference) -> str:
-    """A stable name for a clip, so that the same clip is encoded once."""
-    digest = hashlib.sha256(reference.audio + b"\0" + reference.text.encode("utf-8", "replace")).hexdigest()
-    return f"clip-{digest[:16]}"
+    @property
+    def has_seat(self) -> bool:
+        return bool(self._seats)

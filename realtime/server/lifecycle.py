@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -16,6 +19,7 @@ import uvloop
 from engine.api import Engine
 from realtime.config import ServerConfig
 from realtime.server.app import make_app
+from realtime.server.handshake import TimedHttp
 from realtime.server.hub import Hub
 
 __all__ = ["serve"]
@@ -28,33 +32,48 @@ SWITCH_INTERVAL_S = 0.0005
 SEND_BUFFER_BYTES = 64 * 1024
 """Small on purpose: what lies in kernel buffers can neither be cancelled nor be told from sound that is heard."""
 
-PING_S = 20.0
+FAILED_WORDS_S = 0.5
+"""After the engine's death, for what sessions were told to reach them: a supervisor waits to start a new server."""
+FAILED_STOP_S = 0.2
+"""For the threads of a dead engine to end by themselves."""
+STOP_S = 5.0
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but the first signal drains before it shuts down."""
+    """uvicorn, but a signal first drains, and a failed engine ends it."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
         super().__init__(config)
         self._hub = hub
-        self._draining: asyncio.Task[None] | None = None
-        self.failed = False
+        self._loop = asyncio.get_running_loop()
+        self._ending: asyncio.Task[None] | None = None
+        self.has_failed = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._draining is None and not self.failed:
-            log.info("%s: finishing running streams", signal.Signals(sig).name)
-            self._draining = asyncio.get_event_loop().create_task(self._drain())
+        """The first signal drains, the second ends at once. Runs wherever the main thread happens to be."""
+        self._loop.call_soon_threadsafe(self._on_signal, signal.Signals(sig).name)
+
+    def _on_signal(self, name: str) -> None:
+        if self._ending is None:
+            log.info("%s: finishing running streams", name)
+            self._end_after(self._hub.drain())
         else:
             self.should_exit = True
 
-    async def _drain(self) -> None:
-        await self._hub.drain()
-        self.should_exit = True
-
     def engine_failed(self) -> None:
-        """Sessions were told; leave the loop a moment to send, then exit."""
-        self.failed = True
-        asyncio.get_running_loop().call_later(0.3, setattr, self, "should_exit", True)
+        """Sessions were told; what they were told is still to be sent."""
+        self.has_failed = True
+        self._end_after(self._hub.emptied(FAILED_WORDS_S))
+
+    def _end_after(self, last_words: Coroutine[Any, Any, object]) -> None:
+        async def end() -> None:
+            try:
+                await last_words
+            finally:
+                self.should_exit = True
+                self.force_exit = self.has_failed  # wait for nobody
+
+        self._ending = asyncio.create_task(end(), name="end")
 
 
 class _NoFalseAlarm(logging.Filter):
@@ -75,34 +94,52 @@ def serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
     """Blocks until the server ended; returns the exit status (1 if the engine failed)."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     _quiet_uvicorn()
-    return uvloop.run(_serve(config, load))
+    status, has_ended = uvloop.run(_serve(config, load))
+    if not has_ended:
+        # A thread that comes back from native code into an interpreter that is being taken down aborts the process.
+        logging.shutdown()
+        os._exit(status)
+    return status
 
 
-async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> int:
+async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int, bool]:
+    """The exit status, and whether all threads have ended."""
     hub = Hub(config, on_failure=lambda: server.engine_failed())
-    listening = _listen(config)
-    server = _Server(
-        uvicorn.Config(
-            make_app(hub),
-            ws="websockets-sansio",
-            ws_max_size=config.max_message_bytes + 1,
-            ws_ping_interval=PING_S,
-            ws_ping_timeout=PING_S,
-            ws_per_message_deflate=False,
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            timeout_graceful_shutdown=5,
-        ),
-        hub,
+    try:
+        listening = _listen(config)
+    except OSError as error:
+        log.critical("cannot listen on %s port %s: %s", config.host, config.port, error)
+        return 1, True
+    settings = uvicorn.Config(
+        make_app(hub),
+        http=partial(TimedHttp, handshake_s=config.handshake_s),  # type: ignore[arg-type]
+        ws="websockets-sansio",
+        ws_max_size=config.max_message_bytes + 1,
+        ws_ping_interval=config.ping_s,
+        ws_ping_timeout=config.ping_s,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=config.tls_cert or None,
+        ssl_keyfile=config.tls_key or None,
+        ssl_keyfile_password="none",  # else a key that has one would wait for it at the terminal
     )
+    try:
+        settings.load()
+    except OSError as error:  # ssl's errors are of this kind
+        listening.close()
+        log.critical("the certificate %s with the key %s cannot be used: %s", config.tls_cert, config.tls_key, error)
+        return 1, True
+    server = _Server(settings, hub)
     loading = asyncio.create_task(_load(hub, server, load, listening), name="load")
     try:
         await server.serve(sockets=[listening])
     finally:
         loading.cancel()
-        hub.close()
-    return 1 if server.failed else 0
+        has_ended = hub.close(FAILED_STOP_S if server.has_failed else STOP_S)
+    return 1 if server.has_failed else 0, has_ended
 
 
 async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening: socket.socket) -> None:
@@ -110,23 +147,28 @@ async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening
     try:
         engine = await asyncio.to_thread(load)
     except Exception as error:  # whatever it is, the server cannot speak: say so and exit
-        log.critical("the model could not be loaded: %s", error)
-        server.failed = server.should_exit = True
+        log.critical("the model could not be loaded: %s: %s", type(error).__name__, error)
+        server.has_failed = server.should_exit = True
         return
     hub.open(engine)
     host, port = listening.getsockname()[:2]
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     log.info("ready: %s voices, %s slots", len(hub.voices), engine.limits.slots)
-    log.info("demo page  http://%s:%s/", shown, port)
-    log.info("live       ws://%s:%s/v1/tts/live", shown, port)
+    secure = "s" if hub.config.tls_cert else ""
+    log.info("demo page  http%s://%s:%s/", secure, shown, port)
+    log.info("live       ws%s://%s:%s/v1/tts/live", secure, shown, port)
 
 
 def _listen(config: ServerConfig) -> socket.socket:
-    """A listening socket with a small send buffer; accepted sockets inherit it."""
+    """A listening socket; accepted ones inherit its options."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # A peer that acknowledges nothing for so long is gone; else its data would stay in memory for minutes.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(2 * config.stall_s * 1000))
     listening.bind((config.host, config.port))
     listening.listen(1024)
     listening.setblocking(False)

@@ -21,12 +21,12 @@ class ClientTooSlow(Exception):
 class Outbox:
     def __init__(self, max_bytes: int, stall_s: float) -> None:
         self._max_bytes, self._stall_s = max_bytes, stall_s
-        self._frames: deque[bytes] = deque()
+        self._frames: deque[bytes | str] = deque()
         self._bytes = 0
         self._close: tuple[int, str] | None = None
         self._filled = asyncio.Event()
 
-    def put(self, frames: list[bytes]) -> None:
+    def put(self, frames: list[bytes | str]) -> None:
         """Raises ClientTooSlow when the bound is passed."""
         self._frames.extend(frames)
         self._bytes += sum(map(len, frames))
@@ -40,7 +40,7 @@ class Outbox:
             self._close = (code, reason)
         self._filled.set()
 
-    async def run(self, send: Callable[[bytes], Awaitable[None]]) -> tuple[int, str]:
+    async def run(self, send: Callable[[bytes | str], Awaitable[None]]) -> tuple[int, str]:
         """Send until `close`; returns the close code and reason. Raises ClientTooSlow, and what `send` raises."""
         while True:
             while self._frames:

@@ -1,17 +1,22 @@
 """Client for the Kingfisher speech server: `AsyncClient`, and `Client` for code without asyncio."""
 
-from kingfisher_client.client import AsyncClient, Stream
+from kingfisher_client.client import AsyncClient
+from kingfisher_client.deadlines import Timeouts
 from kingfisher_client.errors import (
     ConnectFailed,
     ConnectRefused,
     DeadlineExceeded,
     KingfisherError,
     MisuseError,
+    ProtocolError,
     ServerError,
     StreamBroken,
+    StreamError,
 )
 from kingfisher_client.events import Audio, Cancelled, Event, Finish, Flushed, Ready, Warning
-from kingfisher_client.sync import Client
+from kingfisher_client.sound import OpusPacketDecoder, save_wav
+from kingfisher_client.stream import Stream
+from kingfisher_client.sync import Client, SyncStream
 
 __all__ = [
     "AsyncClient",
@@ -26,9 +31,15 @@ __all__ = [
     "Flushed",
     "KingfisherError",
     "MisuseError",
+    "OpusPacketDecoder",
+    "ProtocolError",
     "Ready",
     "ServerError",
     "Stream",
     "StreamBroken",
+    "StreamError",
+    "SyncStream",
+    "Timeouts",
     "Warning",
+    "save_wav",
 ]

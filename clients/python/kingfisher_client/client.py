@@ -11,30 +11,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.exceptions import ConcurrencyError, ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.protocol import State
 
-from kingfisher_client.errors import (
-    ConnectFailed,
-    ConnectRefused,
-    DeadlineExceeded,
-    MisuseError,
-    StreamBroken,
-)
-from kingfisher_client.events import Audio, Cancelled, Event, Finish, Flushed
-from kingfisher_client.wire import pack, parse
+from kingfisher_client.deadlines import Timeouts
+from kingfisher_client.errors import ConnectFailed, ConnectRefused, MisuseError
+from kingfisher_client.events import Audio, Event, Finish
+from kingfisher_client.sound import save_wav
+from kingfisher_client.stream import Stream
+from kingfisher_client.wire import pack
 
-__all__ = ["AsyncClient", "Stream"]
+__all__ = ["DEFAULT_URL", "AsyncClient"]
 
 DEFAULT_URL = "ws://127.0.0.1:8000/v1/tts/live"
 MAX_MESSAGE_BYTES = 16 << 20
+"""Largest message read; and sent until the server's `ready` says otherwise."""
+CLOSE_TIMEOUT_S = 1.0
 
 
 class AsyncClient:
@@ -44,17 +44,15 @@ class AsyncClient:
         *,
         api_key: str | None = None,
         voice: str | None = None,
-        connect_timeout_s: float = 10.0,
-        first_audio_timeout_s: float = 30.0,
-        audio_gap_timeout_s: float = 30.0,
+        timeouts: Timeouts | None = None,
     ) -> None:
-        """`voice` is prefilled by the server as soon as the socket opens. The audio deadlines run only while audio
-        is owed: after `stop`, or until a `flush` is answered."""
+        """`voice` is prefilled by the server as soon as the socket opens."""
         self._url, self._api_key = _with_voice(url, voice), api_key
-        self._connect_timeout_s = connect_timeout_s
-        self.first_audio_timeout_s, self.audio_gap_timeout_s = first_audio_timeout_s, audio_gap_timeout_s
+        self.timeouts = timeouts or Timeouts()
+        self.max_message_bytes = MAX_MESSAGE_BYTES
         self._socket: ClientConnection | None = None
         self._has_stream = False
+        self._stray_cancelled = 0
         self.connects = 0
         """Handshakes made so far."""
 
@@ -73,24 +71,31 @@ class AsyncClient:
             return self._socket
         headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else None
         try:
-            self._socket = await connect(
+            socket = await connect(
                 self._url,
                 additional_headers=headers,
                 compression=None,
                 max_size=MAX_MESSAGE_BYTES,
-                open_timeout=self._connect_timeout_s,
+                open_timeout=self.timeouts.connect_s,
+                close_timeout=CLOSE_TIMEOUT_S,
             )
+            # The server closes a socket after one stream unless its client shows that it stays.
+            await socket.send(pack("ping"))
         except InvalidStatus as error:
             raise _refused(error) from None
-        except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as error:
+        except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
             raise ConnectFailed(f"{self._url.split('?')[0]}: {error}") from None
         self.connects += 1
-        return self._socket
+        self._socket, self._stray_cancelled = socket, 0
+        return socket
 
     async def close(self) -> None:
-        if self._socket is not None:
-            await self._socket.close()
-            self._socket = None
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            # The answer to the close frame stands behind the audio that nobody took.
+            rest = asyncio.create_task(_discard(socket))
+            await socket.close()
+            await rest
 
     @asynccontextmanager
     async def stream(self, **request: Any) -> AsyncIterator[Stream]:
@@ -108,129 +113,73 @@ class AsyncClient:
                 # Nobody wants the rest: closing is the surest cancel, and the next stream gets a clean socket.
                 await self.close()
 
-    async def speak(self, text: str | AsyncIterator[str] | Sequence[str], **request: Any) -> AsyncIterator[Audio]:
+    async def speak(
+        self, text: str | AsyncIterable[str] | Iterable[str], **request: Any
+    ) -> AsyncGenerator[Audio, None]:
         """Speak a text, or pieces of it as they come, and yield the audio in order."""
+        async with aclosing(self.speak_events(text, **request)) as events:
+            async for event in events:
+                if isinstance(event, Audio):
+                    yield event
+
+    async def speak_events(
+        self, text: str | AsyncIterable[str] | Iterable[str], **request: Any
+    ) -> AsyncGenerator[Event, None]:
+        """Like `speak`, with every event up to `Finish`."""
         async with self.stream(**request) as stream:
             sender = asyncio.create_task(_send_all(stream, text))
             try:
                 async for event in stream:
-                    if isinstance(event, Audio):
-                        yield event
-                await sender
+                    yield event
             finally:
                 sender.cancel()
                 await asyncio.gather(sender, return_exceptions=True)
 
+    async def save(self, path: Path | str, text: str, *, sample_rate: int = 24_000, **request: Any) -> Finish:
+        """Speak into a WAV file."""
+        pcm = bytearray()
+        async with aclosing(self.speak_events(text, format="pcm", sample_rate=sample_rate, **request)) as events:
+            async for event in events:
+                if isinstance(event, Audio):
+                    pcm += event.data
+        assert isinstance(event, Finish), "a stream that raises nothing ends in finish"
+        save_wav(Path(path), bytes(pcm), sample_rate)
+        return event
 
-class Stream:
-    """One `start` … `finish`. Send from one task, iterate in another (or after `stop`, in the same)."""
+    # ---- for streams: a `cancel` that crossed with `finish` is answered in the next stream -----------------
 
-    def __init__(self, client: AsyncClient, request: dict[str, Any]) -> None:
-        self._client, self._request = client, request
-        self._socket: ClientConnection | None = None
-        self._sent: list[bytes] = []
-        """What would have to be said again on a new socket; dropped once sound has come."""
-        self._flushes_owed = 0
-        self._is_stopped = False
-        self._has_audio = False
-        self._has_recovered = False
-        self._utterance = 0
-        self._cancelled_through = 0
-        self.is_finished = False
+    def expect_stray_cancelled(self, count: int) -> None:
+        self._stray_cancelled = count
 
-    async def open(self) -> None:
-        await self._send(pack("start", request=self._request))
+    def take_stray_cancelled(self) -> bool:
+        """Whether a `cancelled` that came now answers an earlier stream."""
+        if self._stray_cancelled == 0:
+            return False
+        self._stray_cancelled -= 1
+        return True
 
-    async def send_text(self, text: str) -> None:
-        """Appended verbatim: the spaces between words are the caller's."""
-        await self._send(pack("text", text=text))
 
-    async def flush(self) -> None:
-        """Speak what was sent; `Flushed` follows its last audio."""
-        self._flushes_owed += 1
-        await self._send(pack("flush"))
+async def _send_all(stream: Stream, text: str | AsyncIterable[str] | Iterable[str]) -> None:
+    """A failure here, be it of the caller's iterator, must reach whoever waits for the audio."""
+    try:
+        if isinstance(text, str):
+            await stream.send_text(text)
+        elif isinstance(text, AsyncIterable):
+            async for piece in text:
+                await stream.send_text(piece)
+        else:
+            for piece in text:
+                await stream.send_text(piece)
+        await stream.stop()
+    except Exception as error:
+        await stream.fail(error)
 
-    async def stop(self) -> None:
-        """No more text; the iteration ends with `Finish`."""
-        self._is_stopped = True
-        await self._send(pack("stop"))
 
-    async def cancel(self, played_ms: float | None = None) -> None:
-        """Barge-in. From here on no audio of the utterance is yielded; `Cancelled` tells what was spoken. Text sent
-        afterwards begins the next utterance."""
-        self._cancelled_through = max(self._cancelled_through, self._utterance)
-        self._flushes_owed, self._sent = 0, self._sent[:1]
-        await self._send(pack("cancel", played_ms=played_ms), keep=False)
-
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self._events()
-
-    async def _events(self) -> AsyncIterator[Event]:
-        while not self.is_finished:
-            event = parse(await self._receive())
-            if isinstance(event, Audio):
-                self._utterance = max(self._utterance, event.utterance)
-                self._has_audio, self._sent = True, []
-                if event.utterance <= self._cancelled_through:
-                    continue
-            elif isinstance(event, Cancelled):
-                self._cancelled_through = max(self._cancelled_through, event.utterance)
-            elif isinstance(event, Flushed):
-                self._flushes_owed = max(0, self._flushes_owed - 1)
-            elif isinstance(event, Finish):
-                self.is_finished = True
-            if event is not None:
-                yield event
-
-    async def _send(self, frame: bytes, *, keep: bool = True) -> None:
-        if keep and not self._has_audio:
-            self._sent.append(frame)
-        if self._socket is None:
-            self._socket = await self._client.connect()
-            # A socket that the server has just closed shows it only now.
-        try:
-            await self._socket.send(frame)
-        except ConnectionClosed as error:
-            await self._recover(error)
-
-    async def _receive(self) -> bytes | str:
+async def _discard(socket: ClientConnection) -> None:
+    """Read to the end, unless a stream still does (then it meets the end itself)."""
+    with suppress(ConnectionClosed, ConcurrencyError):
         while True:
-            assert self._socket is not None, "the stream is open"
-            owed = self._is_stopped or self._flushes_owed > 0
-            limit_s = self._client.audio_gap_timeout_s if self._has_audio else self._client.first_audio_timeout_s
-            try:
-                async with asyncio.timeout(limit_s if owed else None):
-                    return await self._socket.recv()
-            except TimeoutError:
-                await self._client.close()
-                raise DeadlineExceeded(f"no message for {limit_s:g} s while audio was owed") from None
-            except ConnectionClosed as error:
-                await self._recover(error)
-
-    async def _recover(self, error: ConnectionClosed) -> None:
-        """An idle socket that was closed is replaced once, and what was said on it is said again. Once sound has
-        come that would repeat it: the stream is broken."""
-        if self._has_audio or self._has_recovered or not self._sent:
-            raise StreamBroken(f"the connection ended before finish: {error}") from None
-        self._has_recovered = True
-        self._socket = await self._client.connect()
-        try:
-            for frame in list(self._sent):
-                await self._socket.send(frame)
-        except ConnectionClosed as again:
-            raise StreamBroken(f"the connection ended before finish: {again}") from None
-
-
-async def _send_all(stream: Stream, text: str | AsyncIterator[str] | Sequence[str]) -> None:
-    if isinstance(text, str):
-        await stream.send_text(text)
-    elif isinstance(text, AsyncIterator):
-        async for piece in text:
-            await stream.send_text(piece)
-    else:
-        for piece in text:
-            await stream.send_text(piece)
-    await stream.stop()
+            await socket.recv()
 
 
 def _with_voice(url: str, voice: str | None) -> str:
@@ -246,6 +195,8 @@ def _refused(error: InvalidStatus) -> ConnectRefused:
     try:
         body = json.loads(response.body or b"{}")
     except ValueError:
+        body = {}
+    if not isinstance(body, dict):
         body = {}
     retry = response.headers.get("Retry-After")
     return ConnectRefused(

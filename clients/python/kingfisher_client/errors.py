@@ -1,12 +1,14 @@
 """Everything the client raises, as one tree.
 
 KingfisherError
-├── ConnectFailed         no connection: wrong address, no server, time-out
-│   └── ConnectRefused    the server said no at the handshake: `status`, `code`, `retry_after_s`
-├── ServerError           the server ended the stream with an error: `code`
-├── StreamBroken          the socket ended without `finish`: what was received may be incomplete
-├── DeadlineExceeded      no audio, or no further audio, in time
-└── MisuseError           the calls came in an order that makes no sense
+├── ConnectFailed           no connection: wrong address, no server, time-out
+│   └── ConnectRefused      the server said no at the handshake: `status`, `code`, `retry_after_s`
+├── StreamError             a stream ended before its time; `audio_ms` of sound had come
+│   ├── ServerError         the server ended it: `code` (clients/PROTOCOL.md, "Errors and close codes")
+│   ├── ProtocolError       the server sent what is not this protocol
+│   ├── StreamBroken        the socket ended without `finish`: `close_code`
+│   └── DeadlineExceeded    no audio, no further audio, or no end in time
+└── MisuseError             the call makes no sense here, or is over a limit that the message names
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ __all__ = [
     "DeadlineExceeded",
     "KingfisherError",
     "MisuseError",
+    "ProtocolError",
     "ServerError",
     "StreamBroken",
+    "StreamError",
 ]
 
 
@@ -41,17 +45,29 @@ class ConnectRefused(ConnectFailed):
         return self.status in (429, 503)
 
 
-class ServerError(KingfisherError):
-    def __init__(self, code: str, message: str) -> None:
+class StreamError(KingfisherError):
+    audio_ms: float = 0.0
+    """Sound of the stream that was received: nothing after it was heard by anyone."""
+
+
+class ServerError(StreamError):
+    def __init__(self, code: str, message: str, *, is_finish: bool = False) -> None:
+        """`is_finish`: it came as the `finish` of the stream, and the socket can be used again."""
         super().__init__(f"{code}: {message}")
-        self.code = code
+        self.code, self.is_finish = code, is_finish
 
 
-class StreamBroken(KingfisherError):
+class ProtocolError(StreamError):
     pass
 
 
-class DeadlineExceeded(KingfisherError):
+class StreamBroken(StreamError):
+    def __init__(self, message: str, close_code: int | None = None) -> None:
+        super().__init__(message)
+        self.close_code = close_code
+
+
+class DeadlineExceeded(StreamError):
     pass
 
 

@@ -12,9 +12,9 @@ __all__ = ["Audio", "Cancelled", "Event", "Finish", "Flushed", "Ready", "Warning
 class Ready:
     """The server holds a warm slot for this voice."""
 
-    voice: str
-    sample_rate: int
-    request_id: str
+    voice: str = ""
+    sample_rate: int = 0
+    request_id: str = ""
     limits: dict[str, Any] = field(default_factory=dict)
 
 
@@ -22,39 +22,40 @@ class Ready:
 class Audio:
     """`data` for byte formats, `packets` for `opus_packets`; `pts_ms` is its place in the utterance."""
 
-    utterance: int
-    seq: int
-    pts_ms: float
-    duration_ms: float
+    utterance: int = 0
+    seq: int = 0
+    pts_ms: float = 0.0
+    duration_ms: float = 0.0
     data: bytes = b""
     packets: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    seq: int
-    audio_ms: float
+    seq: int = 0
+    audio_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    utterance: int
-    spoken_text: str
-    remaining_text: str
-    audio_ms: float
+    utterance: int = 0
+    spoken_text: str = ""
+    remaining_text: str = ""
+    audio_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Warning:
-    code: str
-    message: str
+    code: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    usage: dict[str, Any]
-    ttfa_ms: dict[str, float] | None
-    time_ms: float
+    usage: dict[str, Any] = field(default_factory=dict)
+    ttfa_ms: dict[str, float] | None = None
+    """Time to first audio as the server saw it, in total and by part."""
+    time_ms: float = 0.0
 
 
 Event = Ready | Audio | Flushed | Cancelled | Warning | Finish

@@ -1,22 +1,21 @@
-"""Received audio -> files and PCM. libopus (opuslib) and sounddevice are needed only by what uses them."""
+"""Received audio -> files, PCM, a loudspeaker. opuslib and sounddevice are needed only by what uses them."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from kingfisher_client.errors import KingfisherError
 
-__all__ = ["OpusPacketDecoder", "open_speaker", "save_wav"]
+__all__ = ["OpusPacketDecoder", "Speaker", "save_wav"]
 
 OPUS_RATE_HZ = 48_000
 MAX_PACKET_SAMPLES = OPUS_RATE_HZ * 120 // 1000
 
 
 class OpusPacketDecoder:
-    """Raw Opus packets -> s16le mono at 48 kHz."""
+    """Raw Opus packets -> s16le mono at 48 kHz. One per stream: the decoder carries state."""
 
     def __init__(self) -> None:
         try:
@@ -38,14 +37,28 @@ def save_wav(path: Path, pcm: bytes, rate_hz: int) -> None:
     path.write_bytes(header + pcm)
 
 
-def open_speaker(rate_hz: int) -> Any:
-    """A started raw output stream of the default sound device: `write(bytes)`, `stop()`, `close()`."""
-    try:
-        import sounddevice
-    except (ImportError, OSError) as error:
-        raise KingfisherError(
-            "playing needs sounddevice (pip install sounddevice) and PortAudio (Debian: apt-get install libportaudio2)"
-        ) from error
-    stream = sounddevice.RawOutputStream(samplerate=rate_hz, channels=1, dtype="int16")
-    stream.start()
-    return stream
+class Speaker:
+    """The default sound device. `write` blocks while its buffer is full."""
+
+    def __init__(self, rate_hz: int) -> None:
+        try:
+            import sounddevice
+        except (ImportError, OSError) as error:
+            raise KingfisherError(
+                "playing needs sounddevice (pip install sounddevice) and PortAudio (Debian: "
+                "apt-get install libportaudio2)"
+            ) from error
+        try:
+            self._stream = sounddevice.RawOutputStream(samplerate=rate_hz, channels=1, dtype="int16")
+            self._stream.start()
+        except sounddevice.PortAudioError as error:
+            raise KingfisherError(f"no sound device can play at {rate_hz} Hz: {error}") from error
+
+    def write(self, pcm: bytes) -> None:
+        """s16le mono."""
+        self._stream.write(pcm)
+
+    def finish(self) -> None:
+        """Play what is buffered, then let go of the device."""
+        self._stream.stop()
+        self._stream.close()

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kingfisher_client.client import AsyncClient
-from kingfisher_client.events import Audio
+from kingfisher_client.events import Audio, Event, Finish
+from kingfisher_client.stream import Stream
 
-__all__ = ["Client"]
+__all__ = ["Client", "SyncStream"]
 
 T = TypeVar("T")
 
 
 class Client:
-    """`for audio in Client(url).speak("Hello."): …`. Takes the arguments of AsyncClient. Not thread-safe."""
+    """`for audio in client.speak("Hello."): …`. Takes the arguments of AsyncClient. Close it, or use `with`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._loop = asyncio.new_event_loop()
@@ -26,7 +29,11 @@ class Client:
         self._client = AsyncClient(*arguments, **options)
 
     def __enter__(self) -> Self:
-        self._run(self._client.connect())
+        try:
+            self._run(self._client.connect())
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -35,14 +42,28 @@ class Client:
         self.close()
 
     def speak(self, text: str | Iterable[str], **request: Any) -> Iterator[Audio]:
-        """Audio as it arrives. An iterable of pieces is read in this thread's place, on the loop: it may block."""
+        """Audio as it arrives. An iterable of pieces is read in a thread of its own: it may block."""
         pieces = text if isinstance(text, str) else _in_thread(text)
-        events = self._client.speak(pieces, **request)
+        sound = self._client.speak(pieces, **request)
         try:
-            while (audio := self._run(anext(events, None))) is not None:  # type: ignore[arg-type]
+            while (audio := self._run(anext(sound, None))) is not None:
                 yield audio
         finally:
-            self._run(events.aclose())  # type: ignore[attr-defined]
+            self._run(sound.aclose())
+
+    def save(self, path: Path | str, text: str, **options: Any) -> Finish:
+        """Speak into a WAV file."""
+        return self._run(self._client.save(path, text, **options))
+
+    @contextmanager
+    def stream(self, **request: Any) -> Iterator[SyncStream]:
+        """A stream for talk both ways: send and cancel from any thread, iterate in one."""
+        opened = self._client.stream(**request)
+        stream = SyncStream(self, self._run(opened.__aenter__()))
+        try:
+            yield stream
+        finally:
+            self._run(opened.__aexit__(None, None, None))
 
     def close(self) -> None:
         if self._loop.is_closed():
@@ -52,8 +73,47 @@ class Client:
         self._thread.join()
         self._loop.close()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _run(self, work: Awaitable[T]) -> T:
+        """Ctrl-C cancels the work and waits for its end, so that what comes next finds it settled."""
+        ended = threading.Event()
+
+        async def watched() -> T:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            ended.wait()
+            raise
+
+
+class SyncStream:
+    """`Stream`, each call waiting for its end."""
+
+    def __init__(self, client: Client, stream: Stream) -> None:
+        self._client, self._stream = client, stream
+
+    def send_text(self, text: str) -> None:
+        self._client._run(self._stream.send_text(text))
+
+    def flush(self) -> None:
+        self._client._run(self._stream.flush())
+
+    def stop(self) -> None:
+        self._client._run(self._stream.stop())
+
+    def cancel(self, played_ms: float | None = None) -> None:
+        self._client._run(self._stream.cancel(played_ms))
+
+    def __iter__(self) -> Iterator[Event]:
+        events = aiter(self._stream)
+        while (event := self._client._run(anext(events, None))) is not None:
+            yield event
 
 
 async def _in_thread(pieces: Iterable[str]) -> AsyncIterator[str]:

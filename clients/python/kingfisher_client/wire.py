@@ -6,10 +6,20 @@ from typing import Any
 
 import msgspec
 
-from kingfisher_client.errors import ServerError
+from kingfisher_client.errors import ProtocolError, ServerError
 from kingfisher_client.events import Audio, Cancelled, Event, Finish, Flushed, Ready, Warning
 
 __all__ = ["pack", "parse"]
+
+_KINDS: dict[object, type[Event]] = {
+    "ready": Ready,
+    "audio": Audio,
+    "flushed": Flushed,
+    "cancelled": Cancelled,
+    "warning": Warning,
+    "finish": Finish,
+}
+_OUR_NAMES = {"audio": "data", "time": "time_ms"}
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder()
@@ -20,57 +30,30 @@ def pack(event: str, **fields: Any) -> bytes:
 
 
 def parse(frame: bytes | str) -> Event | None:
-    """One frame -> an event; None for what this client does not know. Raises ServerError for every kind of "no"."""
+    """One frame -> an event; None for what this client does not know, and for audio without sound.
+
+    Raises ServerError for every kind of "no", ProtocolError for what is no event at all.
+    """
     try:
         message = _decoder.decode(frame) if isinstance(frame, bytes) else None
-    except (msgspec.DecodeError, ValueError) as error:
-        raise ServerError("malformed", f"the server sent what is not msgpack: {error}") from None
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise ProtocolError(f"the server sent what is not msgpack: {error}") from None
     if not isinstance(message, dict):
-        raise ServerError("malformed", "the server sent a frame that is no event")
-    match message.get("event"):
-        case "audio":
-            return _audio(message)
-        case "finish":
-            return _finish(message)
-        case "ready":
-            return Ready(
-                message.get("voice", ""),
-                message.get("sample_rate", 0),
-                message.get("request_id", ""),
-                message.get("limits") or {},
-            )
-        case "flushed":
-            return Flushed(message.get("seq", 0), message.get("audio_ms", 0.0))
-        case "cancelled":
-            return Cancelled(
-                message.get("utterance", 0),
-                message.get("spoken_text", ""),
-                message.get("remaining_text", ""),
-                message.get("audio_ms", 0.0),
-            )
-        case "warning":
-            return Warning(message.get("code", ""), message.get("message", ""))
-    if message.get("error"):
-        # "error", or an event of a later server that carries one: never silence.
-        raise ServerError(str(message.get("code", "error")), str(message["error"]))
-    return None
-
-
-def _audio(message: dict[str, Any]) -> Audio | None:
-    data, packets = message.get("audio") or b"", tuple(message.get("packets") or ())
-    if not data and not packets:
+        raise ProtocolError("the server sent a frame that is no event")
+    name = message.get("event")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if name == "finish" and message.get("reason") != "stop":
+        code, text = message.get("code") or "error", message.get("message") or "the stream failed"
+        raise ServerError(str(code), str(text), is_finish=True)
+    if kind is None:
+        if message.get("error"):
+            # "error", or an event of a later server that carries one: never silence.
+            raise ServerError(str(message.get("code") or "error"), str(message["error"]))
         return None
-    return Audio(
-        message.get("utterance", 0),
-        message.get("seq", 0),
-        message.get("pts_ms", 0.0),
-        message.get("duration_ms", 0.0),
-        data,
-        packets,
-    )
-
-
-def _finish(message: dict[str, Any]) -> Finish:
-    if message.get("reason") != "stop":
-        raise ServerError(str(message.get("code", "error")), str(message.get("message", "the stream failed")))
-    return Finish(message.get("usage") or {}, message.get("ttfa_ms"), message.get("time", 0.0))
+    # null means the default, and fields that this client does not know are ignored.
+    fields = {_OUR_NAMES.get(key, key): value for key, value in message.items() if value is not None}
+    try:
+        event = msgspec.convert(fields, kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ProtocolError(f"the server sent a broken {name!r} event: {error}") from None
+    return None if isinstance(event, Audio) and not (event.data or event.packets) else event

@@ -18,7 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.codec.codec import Codec
 from engine.cuda.kernels import CSRC, KernelSpec, source_fingerprint
+from engine.cuda.load import make_backend
+from engine.load import load_model, make_runner
+from engine.runner import Runner
+from engine.tokenizer import Tokenizer
+from engine.voices import read_voices
 
 EMULATOR = Path(__file__).parent / "emulator"
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
@@ -118,3 +124,11 @@ class EmulatedDevice:
 
     def pinned(self, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
         return torch.zeros(shape, dtype=dtype)
+
+
+def load_emulated(folder: Path, *, slots: int) -> Runner:
+    """An engine whose CUDA kernels run in the CPU emulation, in bf16."""
+    model, codec = load_model(folder), Codec.load(folder)
+    context = model.config.slow.max_seq_len
+    backend = make_backend(model, codec, slots=slots, context_tokens=context, fp8=False, device=EmulatedDevice())
+    return make_runner(backend, Tokenizer(folder), read_voices(folder, codec.config.codebook_sizes), codec.config)

@@ -1,4 +1,4 @@
-"""The streaming codec chain against engine.codec, on the CPU emulation: chunks, mates, resets, frames that never came."""
+"""The streaming codec chain against engine.codec, on the CPU emulation: chunks, mates, resets, missing frames."""
 
 from __future__ import annotations
 

@@ -117,10 +117,7 @@ def test_activations(kernels: EmulatedKernels, activation: ConvActivation) -> No
     x = random(1, 20, 32, seed=1).half()
     w = (random(48, 32, seed=2) / 4).half()
     exact = x[0].double() @ w.double().T
-    if activation is ConvActivation.SWIGLU:
-        exact = F.silu(exact[:, ::2]) * exact[:, 1::2]
-    else:
-        exact = F.gelu(exact)
+    exact = F.silu(exact[:, ::2]) * exact[:, 1::2] if activation is ConvActivation.SWIGLU else F.gelu(exact)
     out = poisoned(1, 20, exact.shape[1], 0)
     workspace = Workspace.empty(10**5, torch.get_default_device())
     conv(kernels, Rows(x, 0), ConvWeight(w, None, 1), workspace, out=out, activation=activation)

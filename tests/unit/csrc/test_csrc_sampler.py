@@ -32,7 +32,7 @@ class Bench:
     def __init__(self, kernels: EmulatedKernels, samplings: list[Sampling]) -> None:
         self.kernels, self.samplings = kernels, samplings
         self.slots = len(samplings)
-        zeros = dict(dtype=torch.int32)
+        zeros = {"dtype": torch.int32}
         self.state = SlotState(
             columns=torch.zeros(self.slots + 1, 1 + CODEBOOKS, **zeros),
             positions=torch.zeros(self.slots + 1, **zeros),
@@ -80,6 +80,7 @@ class Bench:
             self.embeddings,
             self.fast_x[: self.slots],
             self.row_codes,
+            self.flags[1],
             codebook=codebook,
             length=RESIDUALS,
             semantic_begin=BEGIN,

@@ -110,7 +110,7 @@ def test_swiglu(kernels: EmulatedKernels, random: torch.Generator, rows: int, wi
 def test_embed_adds_codebooks_where_the_token_is_semantic(
     kernels: EmulatedKernels, random: torch.Generator, by_slot: bool
 ) -> None:
-    codebooks, size, begin, dim = 3, 8, 20, 130
+    size, begin, dim = 8, 20, 130
     text, codes = normal(random, 40, dim, dtype=torch.bfloat16), normal(random, 24, dim, dtype=torch.bfloat16)
     columns = torch.tensor([[5, 0, 0, 0], [begin + 7, 7, 3, 1], [begin + size, 1, 1, 1]], dtype=torch.int32)
     positions = torch.tensor([9, 4, 2], dtype=torch.int32)

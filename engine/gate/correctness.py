@@ -1,0 +1,214 @@
+"""`kingfisher gate correctness`: the quantised model against the bf16 one, on fixed inputs.
+
+* greedy decode: the first frames are equal, token for token in every codebook;
+* logits along the bf16 model's own path: KL divergence and top-1 agreement, per codebook;
+* trained voices only: the words recognised in the sound of both.
+
+On a GPU both precisions run on the CUDA backend. On a CPU the reference backend plays both, with weights rounded as the
+device stores them: per output channel to E4M3, activations in fp16 (what decode uses; see `engine.cuda.fp8`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from engine.api import Sampling
+from engine.backends.base import Backend, VocodeRow
+from engine.backends.reference import ReferenceBackend
+from engine.codec.codec import Codec
+from engine.cuda.fp8 import quantize_channels
+from engine.load import load_model
+from engine.model.dual_ar import DualAR
+from engine.prompt import PromptBuilder
+from engine.tokenizer import Tokenizer
+from engine.voices import read_voices
+
+__all__ = ["SENTENCES", "CodebookAgreement", "Report", "compare", "round_to_fp8_"]
+
+SENTENCES = (
+    "Hello, how can I help you today?",
+    "Your order will arrive on Friday between nine and twelve.",
+    "Okay.",
+    "I have booked a table for four people at the window.",
+    "Could you please repeat the last three digits?",
+    "The museum by the river is closed on public holidays.",
+)
+EQUAL_FRAMES = 5
+PATH_FRAMES = 40
+MAX_KL = 0.05
+MIN_TOP1 = 0.95
+MAX_WORD_DIFFERENCE = 0.10
+GREEDY = Sampling(temperature=1e-6, top_p=0.9, top_k=30, seed=1)
+SPOKEN_FRAMES = 200
+
+
+class _Readable(Backend, Protocol):
+    """The backends that tell a unit's codes."""
+
+    def codes(self, slot: int) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CodebookAgreement:
+    codebook: int
+    kl: float
+    """Nats, mean over frames."""
+    top1: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    followed: list[int]
+    """For each sentence: frames from the start that are equal in every codebook, of PATH_FRAMES."""
+    codebooks: list[CodebookAgreement]
+    word_difference: float | None
+    """Word edits between both recognised texts over words; None: no recogniser is installed."""
+
+    def failures(self) -> list[str]:
+        found = [
+            f"sentence {i}: greedy decode is equal for {n} frames only, not {EQUAL_FRAMES}: {SENTENCES[i]!r}"
+            for i, n in enumerate(self.followed)
+            if n < EQUAL_FRAMES
+        ]
+        for row in self.codebooks:
+            if row.kl > MAX_KL or row.top1 < MIN_TOP1:
+                bounds = f"KL {row.kl:.4f} (at most {MAX_KL}), top-1 {row.top1:.3f} (at least {MIN_TOP1})"
+                found.append(f"codebook {row.codebook}: {bounds}")
+        if self.word_difference is not None and self.word_difference > MAX_WORD_DIFFERENCE:
+            found.append(f"words differ by {self.word_difference:.3f}, at most {MAX_WORD_DIFFERENCE} is allowed")
+        return found
+
+
+def round_to_fp8_(model: DualAR) -> None:
+    """Weights of the layers' products as the device stores them, and their inputs in fp16."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and "layers." in name:
+            values, scale = quantize_channels(module.weight.data)
+            module.weight.data = values.float() * scale[:, None]
+            module.register_forward_pre_hook(lambda _, inputs: (inputs[0].half().float(),))
+
+
+def _bf16(folder: Path) -> DualAR:
+    model = load_model(folder)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16().float()
+    return model
+
+
+def _fp8(folder: Path) -> DualAR:
+    model = _bf16(folder)
+    round_to_fp8_(model)
+    return model
+
+
+@torch.inference_mode()
+def compare(folder: Path, device: str) -> Report:
+    """Both precisions of a checkpoint on "cpu" or "cuda". Raises what loading raises."""
+    tokenizer, codec = Tokenizer(folder), Codec.load(folder)
+    prompts = PromptBuilder(tokenizer, codec.config.n_codebooks)
+    voice = next(iter(read_voices(folder, codec.config.codebook_sizes, "willow").values()))
+    columns = [np.concatenate([prompts.prefix(voice), prompts.turn(text)], axis=1) for text in SENTENCES]
+    pair = [_make(folder, codec, device, fp8=fp8) for fp8 in (False, True)]
+    codes = [[_greedy(backend, prompt, PATH_FRAMES) for prompt in columns] for backend in pair]
+    followed = [_equal_frames(a, b) for a, b in zip(*codes, strict=True)]
+    agreement = _agreement(folder, columns, codes[0])
+    words = _word_difference([[_spoken(backend, prompt, codec) for prompt in columns] for backend in pair], codec)
+    return Report(followed, agreement, words)
+
+
+def _make(folder: Path, codec: Codec, device: str, *, fp8: bool) -> _Readable:
+    context = 1024
+    if device == "cuda":
+        from engine.cuda.load import make_backend
+
+        return make_backend(load_model(folder), codec, slots=1, context_tokens=context, fp8=fp8)
+    model = _fp8(folder) if fp8 else _bf16(folder)
+    return ReferenceBackend(model, codec, slots=1, context_tokens=context)
+
+
+def _start(backend: Backend, prompt: np.ndarray) -> None:
+    backend.prefill(0, prompt[:, :-1], 0)
+    backend.arm(0, prompt[:, -1], prompt.shape[1] - 1, GREEDY)
+
+
+def _greedy(backend: _Readable, prompt: np.ndarray, frames: int) -> np.ndarray:
+    """int [K, F], up to the end of speech."""
+    _start(backend, prompt)
+    for _ in range(frames):
+        if backend.collect(backend.submit([0], [])).ended[0]:
+            break
+    return backend.codes(0)
+
+
+def _spoken(backend: Backend, prompt: np.ndarray, codec: Codec) -> np.ndarray:
+    """int16 samples of the whole sentence."""
+    _start(backend, prompt)
+    sound = []
+    for frame in range(SPOKEN_FRAMES):
+        result = backend.collect(backend.submit([0], [VocodeRow(0, frame, 1, frame == 0)]))
+        if result.ended[0]:
+            break
+        sound.append(result.pcm[0])
+    return np.concatenate(sound) if sound else np.zeros(codec.config.hop_samples, np.int16)
+
+
+def _equal_frames(a: np.ndarray, b: np.ndarray) -> int:
+    frames = min(a.shape[1], b.shape[1])
+    equal = (a[:, :frames] == b[:, :frames]).all(axis=0)
+    if equal.all():
+        return PATH_FRAMES if a.shape == b.shape else frames
+    return int(np.argmin(equal))
+
+
+def _agreement(folder: Path, prompts: list[np.ndarray], paths: list[np.ndarray]) -> list[CodebookAgreement]:
+    """Teacher-forced along the bf16 model's greedy path, in fp32 arithmetic on rounded weights."""
+    models = _bf16(folder), _fp8(folder)
+    codebooks = models[0].config.num_codebooks
+    kl: list[list[Tensor]] = [[] for _ in range(codebooks)]
+    top: list[list[Tensor]] = [[] for _ in range(codebooks)]
+    for prompt, path in zip(prompts, paths, strict=True):
+        if not path.shape[1]:
+            continue
+        for k, (exact, rounded) in enumerate(zip(*(_logits(m, prompt, path) for m in models), strict=True)):
+            p, q = exact.log_softmax(-1), rounded.log_softmax(-1)
+            kl[k].append((p.exp() * (p - q)).sum(-1))
+            top[k].append((exact.argmax(-1) == rounded.argmax(-1)).float())
+    return [
+        CodebookAgreement(k, float(torch.cat(kl[k]).mean()), float(torch.cat(top[k]).mean())) for k in range(codebooks)
+    ]
+
+
+def _logits(model: DualAR, prompt: np.ndarray, path: np.ndarray) -> list[Tensor]:
+    """Per codebook [frames, V] where the codes of `path` [K, F] follow the prompt."""
+    spoken = torch.from_numpy(path.astype(np.int64))
+    columns = torch.cat(
+        [torch.from_numpy(prompt.astype(np.int64)), torch.cat([model.semantic_begin + spoken[:1], spoken])], 1
+    )
+    hidden, fast_input = model.slow(columns[:, :-1])
+    frames = spoken.shape[1]
+    embedded = model.fast_embeddings.weight[spoken[:-1].T]
+    x = torch.cat([model.project(fast_input[-frames:])[:, None], embedded], dim=1)
+    residual = model.fast(x, 0)[..., : model.config.residual_codebook_size]
+    semantic = model.semantic_logits(hidden[-frames:])
+    return [semantic, *(residual[:, k] for k in range(1, model.config.num_codebooks))]
+
+
+def _word_difference(sounds: list[list[np.ndarray]], codec: Codec) -> float | None:
+    from engine.gate import listening
+
+    if not listening.is_installed():
+        return None
+    edits = words = 0
+    for wide, narrow in zip(*sounds, strict=True):
+        heard = [
+            listening.recognise(pcm.astype(np.float32) / 32768, codec.config.sample_rate) for pcm in (wide, narrow)
+        ]
+        found, count = listening.word_errors(*heard)
+        edits, words = edits + found, words + max(count, 1)
+    return edits / words

@@ -1,0 +1,1 @@
+"""Cartesia: its socket and its HTTP bodies."""

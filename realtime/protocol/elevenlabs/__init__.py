@@ -1,0 +1,1 @@
+"""ElevenLabs: its two sockets and its HTTP bodies."""

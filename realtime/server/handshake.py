@@ -1,0 +1,64 @@
+"""Connections that have not said what they want: they get little time, and there are never many of them.
+
+uvicorn waits without end for the first request of a connection, and for a request that comes byte by byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["TimedHttp"]
+
+BODY_S = 120.0
+"""For a request's body: a clip of 16 MiB comes through 1.2 Mbit/s in that time."""
+
+MAX_UNFINISHED = 512
+"""Connections without a whole request; one more ends the oldest, as an honest one needs milliseconds."""
+
+_BEFORE_REQUEST, _IN_BODY = h11.IDLE, h11.SEND_BODY
+
+
+class TimedHttp(H11Protocol):
+    def __init__(self, *, handshake_s: float, **of_uvicorn: object) -> None:
+        """`handshake_s`: from connecting, or from a request's first byte, to the end of its headers."""
+        super().__init__(**of_uvicorn)  # type: ignore[arg-type]
+        self._handshake_s = handshake_s
+        self._deadline: asyncio.TimerHandle | None = None
+        self._waits_for: object = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+        waiting = [c for c in self.connections if isinstance(c, TimedHttp) and c._deadline is not None]
+        if len(waiting) > MAX_UNFINISHED:
+            min(waiting, key=lambda c: c._deadline.when() if c._deadline else 0.0).transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._unwatch()
+        super().handle_websocket_upgrade(event)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """One deadline for the headers and one for the body; more bytes do not put it off."""
+        state = self.conn.their_state
+        if state is self._waits_for and self._deadline is not None:
+            return
+        self._unwatch()
+        if state in (_BEFORE_REQUEST, _IN_BODY) and not self.transport.is_closing():
+            seconds = self._handshake_s if state is _BEFORE_REQUEST else BODY_S
+            self._waits_for, self._deadline = state, self.loop.call_later(seconds, self.transport.abort)
+
+    def _unwatch(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._waits_for = None

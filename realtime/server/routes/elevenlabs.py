@@ -1,0 +1,175 @@
+"""ElevenLabs' routes: two sockets, speech over HTTP, and the lists that clients ask for.
+
+`/v1/models` and `/v1/voices` mean different things to other protocols: these answer requests with an `xi-api-key`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Route, WebSocketRoute
+from starlette.types import Scope
+from starlette.websockets import WebSocket
+
+from realtime.errors import ConnectionFault, HandshakeRefused, Refusal, StreamFault
+from realtime.protocol.contexts import SocketLimits
+from realtime.protocol.elevenlabs.bodies import error_body, model_entry, timed_sound, user_body, voice_entry
+from realtime.protocol.elevenlabs.messages import SpeechBody
+from realtime.protocol.elevenlabs.multi import MultiStream
+from realtime.protocol.elevenlabs.request import socket_settings, speech_request
+from realtime.protocol.elevenlabs.single import SingleStream
+from realtime.protocol.replies import Audio, Reply, WordTiming
+from realtime.protocol.word_estimate import WordEstimate
+from realtime.server.body import read_json
+from realtime.server.hub import Hub
+from realtime.server.refusal import retry_headers, status_of
+from realtime.server.spoken import MEDIA_TYPES, Pieces, Spoken, sound_of
+
+__all__ = ["routes"]
+
+LANGUAGES = ("en",)
+KEY_HEADER = b"xi-api-key"
+
+
+class _KeyedRoute(Route):
+    """Matches only what comes with the vendor's own header."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not any(name == KEY_HEADER for name, _ in scope["headers"]):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def routes(hub: Hub) -> list[BaseRoute]:
+    speech, lists = _Speech(hub), _Lists(hub)
+    base = "/v1/text-to-speech/{voice}"
+    return [
+        WebSocketRoute(f"{base}/stream-input", _socket(hub, SingleStream)),
+        WebSocketRoute(f"{base}/multi-stream-input", _socket(hub, MultiStream)),
+        Route(base, speech.sound, methods=["POST"]),
+        Route(f"{base}/stream", speech.sound, methods=["POST"]),
+        Route(f"{base}/with-timestamps", speech.timed, methods=["POST"]),
+        Route(f"{base}/stream/with-timestamps", speech.timed_lines, methods=["POST"]),
+        _KeyedRoute("/v1/voices", lists.voices),
+        Route("/v2/voices", lists.paged_voices),
+        Route("/v1/voices/{voice}", lists.voice),
+        _KeyedRoute("/v1/models", lists.models),
+        Route("/v1/user", lists.user),
+        Route("/v1/user/subscription", lists.subscription),
+    ]
+
+
+def _refused(refusal: Refusal) -> Response:
+    return JSONResponse(error_body(refusal.code, str(refusal)), status_of(refusal), retry_headers(refusal))
+
+
+def _socket(hub: Hub, dialect: type[SingleStream | MultiStream]) -> Callable[[WebSocket], Awaitable[None]]:
+    async def serve(socket: WebSocket) -> None:
+        voice = socket.path_params["voice"]
+        try:
+            hub.admit(socket)
+            settings = socket_settings(voice, socket.query_params)
+        except (HandshakeRefused, StreamFault) as refusal:
+            await socket.send_denial_response(_refused(refusal))
+            return
+        config = hub.config
+        limits = SocketLimits(config.max_message_bytes, config.idle_s)
+        known = voice if voice in hub.voices else None
+        await hub.serve(
+            socket,
+            hub.new_request_id(),
+            dialect(lambda: hub.new_context(known), settings, limits, time.monotonic()),
+        )
+
+    return serve
+
+
+class _Speech:
+    """Text in whole, sound out: bare, with times in one body, or with times line by line."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def sound(self, request: Request) -> Response:
+        return await self._speak(request, sound_of, None)
+
+    async def timed(self, request: Request) -> Response:
+        return await self._speak(request, _timed_whole, "application/json")
+
+    async def timed_lines(self, request: Request) -> Response:
+        return await self._speak(request, _timed_lines, "application/json")
+
+    async def _speak(self, request: Request, pieces: Pieces, media_type: str | None) -> Response:
+        hub = self._hub
+        try:
+            hub.admit(request)
+            body = await read_json(request, SpeechBody, hub.config.max_message_bytes)
+            asked = speech_request(request.path_params["voice"], body, request.query_params)
+        except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
+            return _refused(refusal)
+        headers = {"request-id": hub.new_request_id(), "character-cost": "0"}
+        media_type = media_type or MEDIA_TYPES[asked.output.format]
+        return Spoken(hub, asked, _refused, media_type=media_type, headers=headers, pieces=pieces)
+
+
+async def _timed_lines(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
+    estimate = WordEstimate()
+    async for reply in replies:
+        if isinstance(reply, Audio):
+            yield msgspec.json.encode(timed_sound(reply.chunk.data, estimate.words(reply))) + b"\n"
+
+
+async def _timed_whole(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
+    data, words, estimate = bytearray(), list[WordTiming](), WordEstimate()
+    async for reply in replies:
+        if isinstance(reply, Audio):
+            data += reply.chunk.data
+            words += estimate.words(reply)
+    yield msgspec.json.encode(timed_sound(bytes(data), words))
+
+
+class _Lists:
+    """What clients look up before they speak."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def voices(self, request: Request) -> Response:
+        return self._answer(request, lambda: {"voices": self._entries()})
+
+    async def paged_voices(self, request: Request) -> Response:
+        def page() -> dict[str, object]:
+            entries = self._entries()
+            return {"voices": entries, "has_more": False, "total_count": len(entries), "next_page_token": None}
+
+        return self._answer(request, page)
+
+    async def voice(self, request: Request) -> Response:
+        name = request.path_params["voice"]
+        return self._answer(request, lambda: self._entry(name), name)
+
+    async def models(self, request: Request) -> Response:
+        return self._answer(request, lambda: [model_entry(LANGUAGES, self._hub.config.max_stream_chars)])
+
+    async def user(self, request: Request) -> Response:
+        return self._answer(request, lambda: user_body(self._hub.config.max_stream_chars))
+
+    async def subscription(self, request: Request) -> Response:
+        return self._answer(request, lambda: user_body(self._hub.config.max_stream_chars)["subscription"])
+
+    def _answer(self, request: Request, body: Callable[[], object], voice: str | None = None) -> Response:
+        try:
+            self._hub.admit(request, voice)
+        except HandshakeRefused as refusal:
+            return _refused(refusal)
+        return JSONResponse(body())
+
+    def _entries(self) -> list[dict[str, object]]:
+        return [self._entry(name) for name in self._hub.voices]
+
+    def _entry(self, name: str) -> dict[str, object]:
+        return voice_entry(name, self._hub.voices[name].description)

@@ -1,0 +1,117 @@
+"""The answer to a request that asks for speech: the status line goes out with the first sound, so what fails before
+that is a real error; what fails later cuts the body, so that it never looks complete."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from realtime.errors import Refusal, StreamFault, TooManySessions
+from realtime.protocol.events import AudioFormat
+from realtime.protocol.replies import Audio, Reply
+from realtime.protocol.request import StreamRequest
+from realtime.server.hub import Hub
+from realtime.server.speak import speak
+
+__all__ = ["MEDIA_TYPES", "Spoken", "sound_of"]
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPES: dict[AudioFormat, str] = {
+    "pcm": "audio/pcm",
+    "wav": "audio/wav",
+    "opus": "audio/ogg",
+    "f32": "audio/pcm",
+    "mulaw": "audio/basic",
+    "alaw": "audio/x-alaw-basic",
+    "mp3": "audio/mpeg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+}
+
+Pieces = Callable[[AsyncIterator[Reply]], AsyncGenerator[bytes, None]]
+
+
+async def sound_of(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
+    async for reply in replies:
+        if isinstance(reply, Audio) and reply.chunk.data:
+            yield reply.chunk.data
+
+
+class Spoken(Response):
+    """Speaks while it is being sent; the speech ends when the client is gone."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        asked: StreamRequest,
+        refused: Callable[[Refusal], Response],
+        *,
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+        pieces: Pieces = sound_of,
+    ) -> None:
+        """`refused` is the protocol's answer to what fails before the first sound; `pieces` make the body."""
+        self._hub, self._asked, self._refused, self._pieces = hub, asked, refused, pieces
+        self._extra, self._type = headers, media_type
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+        try:
+            async with speak(self._hub, self._asked) as replies, aclosing(self._pieces(replies)) as body:
+                first = await _unless_gone(anext(body, b""), receive)
+                has_begun = True
+                answer = StreamingResponse(_with(first, body), 200, self._extra, self._type)
+                await answer(scope, receive, _watched(send, self._hub.config.stall_s))
+        except TimeoutError:
+            self._hub.metrics.dropped.inc()
+            log.info("a body was cut: its client does not read")
+        except ClientDisconnect:
+            log.debug("a client was gone before its first sound")
+        except (StreamFault, TooManySessions) as refusal:
+            if has_begun:
+                log.info("a body was cut: %s", refusal)
+                return  # an answer that was not completed makes the server close the connection
+            await self._refused(refusal)(scope, receive, send)
+
+
+def _watched(send: Send, stall_s: float) -> Send:
+    """`send`, which raises TimeoutError where a client takes nothing for so long."""
+
+    async def watched(message: Message) -> None:
+        async with asyncio.timeout(stall_s):
+            await send(message)
+
+    return watched
+
+
+async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+async def _unless_gone(first: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
+    """Speech may wait long for a slot: whoever hung up meanwhile does not keep it. Raises ClientDisconnect."""
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    sound, hung_up = asyncio.ensure_future(first), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({sound, hung_up}, return_when=asyncio.FIRST_COMPLETED)
+        if sound.done():
+            return sound.result()
+        raise ClientDisconnect
+    finally:
+        for task in (sound, hung_up):
+            task.cancel()
+        await asyncio.gather(sound, hung_up, return_exceptions=True)

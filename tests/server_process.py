@@ -1,0 +1,98 @@
+"""A real server in a process of its own, on a free loopback port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+START_DEADLINE_S = 120.0
+
+
+class ServerProcess:
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process, self.port, self._log = process, port, log
+
+    @property
+    def ws(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/v1/tts/live"
+
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """(status, body); 0 while nothing listens."""
+        try:
+            with urllib.request.urlopen(self.http + path, timeout=10) as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+        except OSError:
+            return 0, b""
+
+    def metric(self, name: str) -> float:
+        """One sample of /metrics, by its full name."""
+        for line in self.get("/metrics")[1].decode().splitlines():
+            if line.startswith(name + " "):
+                return float(line.split()[-1])
+        raise KeyError(name)
+
+    @property
+    def rss_bytes(self) -> int:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def server_process(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[ServerProcess]:
+    """Start `kingfisher serve …` and wait until it is ready; afterwards end it, hard if it must be."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "clients" / "python")])
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "server.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "realtime", "serve", "--port", str(port), *arguments],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": paths,
+                    "KINGFISHER_VOICES_DIR": str(Path(folder) / "voices"),
+                    **(environment or {}),
+                },
+            )
+        server = ServerProcess(process, port, log)
+        try:
+            deadline = time.monotonic() + START_DEADLINE_S
+            while server.get("/readyz")[0] != 200:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise AssertionError(f"the server did not become ready:\n{server.log}")
+                time.sleep(0.05)
+            yield server
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()

@@ -1,0 +1,80 @@
+"""Speech for a request that is no socket: all of it or an error, and the slot is free afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from engine.null import NullEngine
+from realtime.config import ServerConfig
+from realtime.errors import Internal, StreamFault, TooManySessions, UnknownVoice
+from realtime.protocol.events import OutputSpec, Reference
+from realtime.protocol.replies import Audio, Finish, Reply
+from realtime.protocol.request import StreamRequest
+from realtime.server.hub import Hub
+from realtime.server.speak import speak
+
+PCM = OutputSpec("pcm", 24_000)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    hub = Hub(ServerConfig(model="null", max_sessions=2, voices_dir=str(tmp_path)), on_failure=lambda: None)
+    hub.open(NullEngine(slots=2))
+    yield hub
+    assert await hub.emptied(5.0)
+    hub.close()
+
+
+async def spoken(hub: Hub, request: StreamRequest) -> list[Reply]:
+    async with speak(hub, request) as replies:
+        return [reply async for reply in replies]
+
+
+async def test_all_speech_comes_and_then_the_finish(hub: Hub) -> None:
+    replies = await spoken(hub, StreamRequest("One sentence. And another.", output=PCM))
+    *audio, finish = replies
+    assert isinstance(finish, Finish)
+    heard_ms = sum(reply.chunk.duration_ms for reply in audio if isinstance(reply, Audio))
+    assert heard_ms == pytest.approx(finish.audio_ms)
+    assert heard_ms > 0
+    assert [reply.text for reply in audio if isinstance(reply, Audio) and reply.text] == [
+        "One sentence.",
+        "And another.",
+    ]
+
+
+async def test_text_without_a_word_gives_a_finish_and_no_speech(hub: Hub) -> None:
+    finish = (await spoken(hub, StreamRequest(" ... ", output=PCM)))[-1]
+    assert isinstance(finish, Finish)
+    assert (finish.audio_ms, finish.ttfa_ms) == (0, None)
+
+
+async def test_what_cannot_be_spoken_raises(hub: Hub) -> None:
+    with pytest.raises(StreamFault) as failure:
+        await spoken(hub, StreamRequest("Hello.", voice="nobody", output=PCM))
+    assert failure.value.code == UnknownVoice.code
+
+
+async def test_a_clip_speaks(hub: Hub) -> None:
+    assert await spoken(hub, StreamRequest("Hello.", reference=Reference(b"a clip", "words"), output=PCM))
+
+
+async def test_seats_are_limited_and_come_back_when_the_block_is_left_early(hub: Hub) -> None:
+    request = StreamRequest("A long text. " * 50, output=PCM)
+    async with speak(hub, request) as first, speak(hub, request):
+        await anext(first)
+        with pytest.raises(TooManySessions):
+            await spoken(hub, request)
+    assert await spoken(hub, StreamRequest("Hello.", output=PCM))
+
+
+async def test_the_end_of_the_server_ends_it_with_an_error(hub: Hub) -> None:
+    async with speak(hub, StreamRequest("A long text. " * 500, output=PCM, max_lead_s=1.0)) as replies:
+        await anext(replies)
+        hub._give_up_all(Internal("the engine failed"), 1011)
+        with pytest.raises(StreamFault) as failure:
+            await anext(reply async for reply in replies if isinstance(reply, Finish))
+        assert failure.value.code == "internal"

@@ -1,0 +1,128 @@
+"""Uploaded voices: what was acknowledged is there after a restart; what cannot be used harms nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from engine.api import Voice
+from realtime.errors import BadReference
+from realtime.voices import library as library_module
+from realtime.voices.clips import ClipCache
+from realtime.voices.folder import Folder
+from realtime.voices.library import VoiceLibrary
+from realtime.voices.record import VoiceRecord
+
+CODEBOOKS = 10
+
+
+def record(id_: str, **changes: object) -> VoiceRecord:
+    made = VoiceRecord(id=id_, title=id_, transcript="Hello.", codes=bytes(40), codebooks=CODEBOOKS)
+    return msgspec.structs.replace(made, **changes)
+
+
+def fits(voice: Voice) -> bool:
+    return voice.codes.shape[0] == CODEBOOKS and int(voice.codes.max()) < 100
+
+
+def opened(path: Path) -> VoiceLibrary:
+    return VoiceLibrary(Folder(path, ".voice"), fits)
+
+
+def cache_in(path: Path, model: str = "m") -> ClipCache:
+    return ClipCache(Folder(path, ".codes"), CODEBOOKS, model, fits)
+
+
+async def test_voices_are_there_after_a_restart(tmp_path: Path) -> None:
+    library = opened(tmp_path)
+    await library.put(record("a"))
+    await library.put(record("b"))
+    await library.put(record("b", title="renamed"))
+    assert await library.remove("a")
+    assert not await library.remove("a")
+    again = opened(tmp_path)
+    assert dict(again.records) == {"b": record("b", title="renamed")}
+    assert again.voices["b"].transcript == "Hello."
+
+
+async def test_what_cannot_be_used_is_left_alone_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    library = opened(tmp_path)
+    await library.put(record("good"))
+    (tmp_path / "broken.voice").write_bytes(b"kfvoice1 and nothing")
+    (tmp_path / "moved.voice").write_bytes((tmp_path / "good.voice").read_bytes())
+    other = VoiceLibrary(Folder(tmp_path, ".voice"), lambda voice: False)
+    assert set(opened(tmp_path).records) == {"good"}
+    assert not other.records
+    for name in ("broken", "moved", "good"):
+        assert f"voice {name}" in caplog.text
+        assert (tmp_path / f"{name}.voice").exists()
+
+
+async def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library_module, "MAX_VOICES", 2)
+    library = opened(tmp_path)
+    await library.put(record("a"))
+    await library.put(record("b"))
+    with pytest.raises(BadReference, match="2 voices"):
+        await library.put(record("c"))
+    await library.put(record("b", title="still allowed"))
+
+
+async def test_a_voice_that_could_not_be_written_is_not_there(tmp_path: Path) -> None:
+    library = opened(tmp_path / "file" / "below")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OSError, match="file"):
+        await library.put(record("a"))
+    assert not library.voices
+
+
+class Encoder:
+    def __init__(self) -> None:
+        self.clips = 0
+
+    async def __call__(self, name: str) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
+        self.clips += 1
+        await asyncio.sleep(0)
+        return np.full((CODEBOOKS, 3), self.clips, np.int16)
+
+
+async def test_a_clip_is_encoded_once_whatever_it_says_and_after_a_restart_too(tmp_path: Path) -> None:
+    encode = Encoder()
+    cache = cache_in(tmp_path)
+    first, second = await asyncio.gather(cache.voice(b"clip", "A.", encode), cache.voice(b"clip", "A.", encode))
+    other_text = await cache.voice(b"clip", "B.", encode)
+    again = await cache_in(tmp_path).voice(b"clip", "A.", encode)
+    assert encode.clips == 1
+    assert first is second
+    assert (other_text.transcript, again.transcript) == ("B.", "A.")
+    assert np.array_equal(again.codes, first.codes)
+
+
+async def test_codes_of_one_model_are_not_given_to_another(tmp_path: Path) -> None:
+    encode = Encoder()
+    for model in ("one", "two"):
+        await cache_in(tmp_path, model).voice(b"clip", "", encode)
+    assert encode.clips == 2
+
+
+def damage(folder: Path) -> None:
+    (path,) = folder.iterdir()
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+
+
+async def test_a_damaged_file_is_encoded_anew(tmp_path: Path) -> None:
+    encode = Encoder()
+    await cache_in(tmp_path).voice(b"clip", "", encode)
+    damage(tmp_path)
+    await cache_in(tmp_path).voice(b"clip", "", encode)
+    assert encode.clips == 2
+
+
+async def test_a_disk_that_cannot_be_written_does_not_keep_a_clip_from_speaking(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    cache = cache_in(tmp_path / "file" / "below")
+    assert (await cache.voice(b"clip", "", Encoder())).codes.shape == (CODEBOOKS, 3)
