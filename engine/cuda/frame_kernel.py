@@ -67,7 +67,7 @@ class Geometry:
     warps: int = 16
     chunk_limit: int = 20_480
     """Bytes of weights in a chunk at most."""
-    in_flight: int = 3
+    in_flight: int = 2
     """Chunks that a block asks for at a time (csrc/common/weight_ring.cuh)."""
 
     @property

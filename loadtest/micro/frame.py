@@ -34,7 +34,7 @@ POOL_TOKENS = 2400
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--in-flight", nargs="+", type=int, default=[3])
+    parser.add_argument("--in-flight", nargs="+", type=int, default=[2])
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device = CudaDevice()
