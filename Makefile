@@ -1,9 +1,10 @@
 # Two commands do everything: `make serve` and `make test`. Both prepare .venv first (deploy/setup.sh).
+# `make audit` asks the advisory databases, and fails where it cannot.
 VENV ?= .venv
 ARGS ?=
 export PYTHON ?= python3
 
-.PHONY: serve test lint clean
+.PHONY: serve test lint audit clean
 serve: $(VENV)/.ready-serve
 	$(VENV)/bin/kingfisher serve $(ARGS)
 
@@ -20,6 +21,11 @@ lint: $(VENV)/.ready-test
 
 $(VENV)/.ready-serve $(VENV)/.ready-test: pyproject.toml deploy/setup.sh
 	deploy/setup.sh $(VENV) $(patsubst .ready-%,%,$(notdir $@))
+
+audit: $(VENV)/.ready-test
+	$(VENV)/bin/pip install --quiet "pip-audit>=2.10"
+	$(VENV)/bin/pip-audit --local --skip-editable --strict
+	cd clients/js && npm audit
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -17,7 +17,7 @@ __all__ = ["check_key", "chosen_subprotocol"]
 
 SCHEMES = ("bearer", "token")
 HEADERS = ("xi-api-key", "x-api-key", "x-vapi-secret")
-QUERY = ("api_key", "access_token", "token")
+QUERY = ("api_key", "access_token", "single_use_token", "token")
 SUBPROTOCOLS = ("kingfisher", "token", "bearer", "realtime")
 """Browsers cannot set headers: they offer one of these names and the key."""
 OPENAI_KEY = "openai-insecure-api-key."

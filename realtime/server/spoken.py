@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from realtime.errors import Refusal, StreamFault, TooManySessions
 from realtime.protocol.events import AudioFormat
@@ -68,7 +68,11 @@ class Spoken(Response):
             async with speak(self._hub, self._asked) as replies, aclosing(self._pieces(replies)) as body:
                 first = await _unless_gone(anext(body, b""), receive)
                 has_begun = True
-                await StreamingResponse(_with(first, body), 200, self._extra, self._type)(scope, receive, send)
+                answer = StreamingResponse(_with(first, body), 200, self._extra, self._type)
+                await answer(scope, receive, _watched(send, self._hub.config.stall_s))
+        except TimeoutError:
+            self._hub.metrics.dropped.inc()
+            log.info("a body was cut: its client does not read")
         except ClientDisconnect:
             log.debug("a client was gone before its first sound")
         except (StreamFault, TooManySessions) as refusal:
@@ -76,6 +80,16 @@ class Spoken(Response):
                 log.info("a body was cut: %s", refusal)
                 return  # an answer that was not completed makes the server close the connection
             await self._refused(refusal)(scope, receive, send)
+
+
+def _watched(send: Send, stall_s: float) -> Send:
+    """`send`, which raises TimeoutError where a client takes nothing for so long."""
+
+    async def watched(message: Message) -> None:
+        async with asyncio.timeout(stall_s):
+            await send(message)
+
+    return watched
 
 
 async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -53,6 +53,8 @@ def speech_request(body: SpeechBody, query: Mapping[str, str]) -> StreamRequest:
     """The stream of one HTTP request. Raises BadRequest naming the field or parameter."""
     if body.url is not None:
         raise BadRequest("url is not supported; send the text itself")
+    if "callback" in query:
+        raise BadRequest("callback is not supported; the sound comes with the answer")
     if not (body.text or "").strip():
         raise BadRequest("text is empty")
     return replace(_request(query, _body_output(query)), text=body.text or "", max_lead_s=HTTP_LEAD_S)

@@ -105,6 +105,13 @@ def test_a_context_that_is_not_there_is_let_pass(message: dict[str, Any]) -> Non
     assert (talk.heard, talk.asked) == ([], [])
 
 
+def test_a_context_may_be_named_in_either_spelling() -> None:
+    talk = multi()
+    talk.send({"text": "One. ", "context_id": "a"}, {"contextId": "a", "close_context": True})
+    talk.run()
+    assert finals(talk) == ["a"]
+
+
 def test_a_flush_speaks_what_is_held() -> None:
     talk = multi()
     talk.send({"text": "half a", "context_id": "a"})
@@ -176,7 +183,7 @@ def test_a_failure_is_said_and_ends_its_context_only() -> None:
 
 
 def test_a_message_that_is_none_ends_the_socket_with_an_error() -> None:
-    for bad in ("{", "[]", '{"text": 5}', "x" * 100_001):
+    for bad in ("{", "[]", '{"context_id": "%s"}' % ("n" * 257), '{"text": 5}', "x" * 100_001):
         talk = multi()
         talk.send({"text": SENTENCE, "context_id": "a"})
         talk.send(bad)
