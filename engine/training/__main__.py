@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from engine.load import BUNDLED_VOICE
+BUNDLED_VOICE = Path(__file__).parents[1] / "assets" / "voice-v0"
+"""As in engine.load, whose imports a GPU machine may lack."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,12 +114,12 @@ def _dualar(options: argparse.Namespace) -> int:
 
     from engine.codec.config import CodecConfig
     from engine.config import ModelConfig
-    from engine.load import load_model
     from engine.tokenizer import Tokenizer
     from engine.training.corpus import read_corpus
     from engine.training.dualar import DualArStretch, DualArTrainer, train_dualar
     from engine.training.rows import RowMaker
     from engine.training.spoken_codes import load_codes
+    from engine.weights import load as load_weights
 
     _fast_matrices()
     tokenizer, codec = Tokenizer(options.model), CodecConfig.read(options.model)
@@ -132,11 +133,12 @@ def _dualar(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     stretch = DualArStretch(options.seconds, seed=options.seed)
-    trainer = DualArTrainer(ModelConfig.read(options.model), tokenizer, stretch, torch.device(options.device))
+    config = ModelConfig.read(options.model)
+    trainer = DualArTrainer(config, tokenizer, stretch, torch.device(options.device))
     if options.go_on_from:
         trainer.load(options.go_on_from)
     elif not options.fresh:
-        trainer.start_from(load_model(options.model).state_dict())
+        trainer.start_from(load_weights(options.model, config))
     trainer.save(options.out, train_dualar(trainer, rows))
     return 0
 
