@@ -133,7 +133,8 @@ class CartesiaSocket(ContextsDialect):
         books.active_s = now
         match reply:
             case replies.Audio():
-                self._send_for(key, chunk_message(reply) | {"flush_id": books.flush_id})
+                if reply.has_sound:
+                    self._send_for(key, chunk_message(reply) | {"flush_id": books.flush_id})
                 if books.has_timestamps and reply.timings:
                     self._send_for(key, timestamps_message(reply.timings) | {"flush_id": books.flush_id})
             case replies.Flushed(seq=seq):

@@ -100,8 +100,9 @@ def _events(context_id: str, *, has_timestamps: bool) -> Pieces:
             async for reply in replies:
                 match reply:
                     case Audio():
-                        yield _event(chunk_message(reply), context_id)
-                        has_begun = True
+                        if reply.has_sound:
+                            yield _event(chunk_message(reply), context_id)
+                            has_begun = True
                         if has_timestamps and reply.timings:
                             yield _event(timestamps_message(reply.timings), context_id)
                     case Finish():
