@@ -246,6 +246,11 @@ class Engine(Protocol):
         a transcript (empty) it is taken from the sound alone. Raises BadReference."""
         ...
 
+    def fits(self, voice: Voice) -> bool:
+        """Any thread. Whether this model can speak with a voice that was kept elsewhere: shape and range of its codes.
+        Prefill takes it for granted."""
+        ...
+
     def submit(self, plan: StepPlan) -> Ticket:
         """Decode thread. Starts a step and returns without waiting for its results."""
         ...

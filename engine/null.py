@@ -104,6 +104,9 @@ class NullEngine:
     def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
         return Voice(name, transcript, np.frombuffer(clip[:64].ljust(64, b"\0"), np.int16)[None].copy())
 
+    def fits(self, voice: Voice) -> bool:
+        return len(voice.codes) == 1
+
     def submit(self, plan: StepPlan) -> _Ticket:
         if self.fail_at_step is not None and plan.step >= self.fail_at_step:
             raise EngineError(f"step {plan.step} was told to fail")

@@ -179,6 +179,13 @@ class Runner:
         except VoiceError as error:
             raise BadReference(str(error)) from None
 
+    def fits(self, voice: Voice) -> bool:
+        try:
+            make_voice(voice.name, voice.transcript, voice.codes, self._codebook_sizes)
+        except VoiceError:
+            return False
+        return True
+
     # ---- decode thread -------------------------------------------------------------------------
 
     def submit(self, plan: StepPlan) -> StepTicket:

@@ -1,4 +1,4 @@
-"""The callers of a load test: sessions that take turn after turn, spread over client processes."""
+"""The client processes of a load test, and the callers in them: sessions that take turn after turn."""
 
 from __future__ import annotations
 
@@ -13,21 +13,35 @@ from typing import Any
 import uvloop
 from websockets.asyncio.client import ClientConnection, connect
 
-from loadtest.player import play
+from loadtest.arrivals import burst, poisson
+from loadtest.barge_in import interrupt
+from loadtest.player import play, rfc3550_jitter_s
+from loadtest.rider import listen
 from loadtest.texts import sentences
 from loadtest.turn import Turn, TurnFailed, speak
 
-__all__ = ["run_level"]
+__all__ = ["attempt", "request_of", "row_of", "run_level"]
 
 MAX_MESSAGE_BYTES = 1 << 24
 GRACE_S = 90.0
 """Turns under way when the time is up are finished."""
+BURST_S = 0.1
+INTERRUPT_AFTER_S = (0.2, 2.0)
+
+
+def request_of(args: argparse.Namespace, number: int) -> dict[str, Any]:
+    """What caller or turn `number` asks for: its voice by Zipf's law over `--voices`, hot, or as told."""
+    voice = args.voice
+    if args.voices:
+        weights = [1 / (rank + 1) for rank in range(len(args.voices))]
+        (voice,) = random.Random(args.seed * 31 + number).choices(args.voices, weights)
+    return {"format": args.format, "voice": voice, "max_lead_s": args.max_lead_s}
 
 
 async def caller(args: argparse.Namespace, number: int, texts: list[str], until_s: float) -> list[dict[str, Any]]:
     """One caller on one socket, turn after turn until the time is up."""
     rng = random.Random(args.seed * 7919 + number)
-    request = {"format": args.format, "voice": args.voice, "max_lead_s": args.max_lead_s}
+    request = request_of(args, number)
     rows: list[dict[str, Any]] = []
     async with connect(args.url, compression=None, max_size=MAX_MESSAGE_BYTES) as socket:
         planned_s = time.monotonic() + rng.uniform(0.0, args.ramp_s)
@@ -40,10 +54,29 @@ async def caller(args: argparse.Namespace, number: int, texts: list[str], until_
                 rows.append({"caller": number, "text": text, "error": turn})
                 planned_s = time.monotonic() + 1.0
                 continue
-            rows.append(row_of(turn, number))
+            rows.append(row_of(turn, number, args))
             heard_s = turn.arrivals[0].at_s + sum(a.audio_s for a in turn.arrivals)
             pause_s = rng.uniform(0.1, 0.6)
             planned_s = time.monotonic() if args.mode == "closed" else max(heard_s, time.monotonic()) + pause_s
+    return rows
+
+
+async def interrupter(args: argparse.Namespace, number: int, texts: list[str], until_s: float) -> list[dict[str, Any]]:
+    """One caller who interrupts every turn after a random while and hears the next one to its end."""
+    rng = random.Random(args.seed * 7919 + number)
+    rows: list[dict[str, Any]] = []
+    async with connect(args.url, compression=None, max_size=MAX_MESSAGE_BYTES) as socket:
+        await asyncio.sleep(rng.uniform(0.0, args.ramp_s))
+        while time.monotonic() < until_s:
+            text, after = (texts[(number * 31 + len(rows) * 17 + i) % len(texts)] for i in (0, 1))
+            request = {**request_of(args, number), "seed": rng.randrange(1 << 31)}
+            try:
+                times = await interrupt(socket, text, after, request=request, after_s=rng.uniform(*INTERRUPT_AFTER_S))
+                rows.append({"caller": number, "text": text, **times})
+            except TurnFailed as failure:
+                rows.append({"caller": number, "text": text, "error": str(failure)})
+                return rows  # what the socket holds now is unknown
+            await asyncio.sleep(rng.uniform(0.1, 0.6))
     return rows
 
 
@@ -58,12 +91,12 @@ async def attempt(
     return message
 
 
-def row_of(turn: Turn, number: int) -> dict[str, Any]:
+def row_of(turn: Turn, number: int, args: argparse.Namespace) -> dict[str, Any]:
     """What is kept of a turn; all times in milliseconds."""
     playback = {str(b): play(turn.arrivals, b / 1000) for b in (0, 40, 100)}
     gaps = [(b.at_s - a.at_s) * 1000 for a, b in zip(turn.arrivals, turn.arrivals[1:], strict=False)]
     wall_s = turn.arrivals[-1].at_s - turn.text_sent_s
-    return {
+    row: dict[str, Any] = {
         "caller": number,
         "text": turn.text,
         "ttfa_ms": turn.ttfa_s * 1000,
@@ -76,34 +109,66 @@ def row_of(turn: Turn, number: int) -> dict[str, Any]:
         "stalled_ms": {b: p.stalled_s * 1000 for b, p in playback.items()},
         "min_slack_ms": playback["0"].min_slack_s * 1000 if len(turn.arrivals) > 1 else None,
         "pts_gaps": turn.pts_gaps,
+        "jitter_ms": rfc3550_jitter_s(turn.arrivals) * 1000,
         "server_ttfa_ms": turn.finish.get("ttfa_ms"),
     }
+    if args.raw:
+        row["chunks"] = [
+            [round((a.at_s - turn.text_sent_s) * 1000, 2), round(a.audio_s * 1000, 2)] for a in turn.arrivals
+        ]
+    if args.listen:
+        row["packets"] = turn.packets
+    return row
 
 
-def client_process(args: argparse.Namespace, numbers: list[int], results: Any) -> None:
-    """One process of callers; uvloop keeps its own lateness small."""
+def client_process(args: argparse.Namespace, share: int, load: float, results: Any) -> None:
+    """Share number `share` of the load; uvloop keeps its own lateness small."""
     texts = sentences(args.texts, args.seed)
 
     async def run() -> list[dict[str, Any]]:
+        if args.mode in ("open", "burst"):
+            from loadtest.open_loop import open_loop
+
+            return await open_loop(args, _offsets(args, share, load), texts[share :: args.processes])
+        take = interrupter if args.mode == "churn" else caller
         until_s = time.monotonic() + args.seconds
-        many = await asyncio.gather(*(caller(args, n, texts, until_s) for n in numbers))
+        numbers = range(share, int(load), args.processes)
+        many = await asyncio.gather(*(take(args, n, texts, until_s) for n in numbers))
         return [row for rows in many for row in rows]
 
     try:
-        results.put(uvloop.run(run()))
+        results.put([_heard(row) for row in uvloop.run(run())])
     except BaseException as error:  # the parent must learn of it, whatever it is
         results.put(error)
         raise
 
 
-def run_level(args: argparse.Namespace, concurrency: int) -> list[dict[str, Any]]:
-    """All callers of one concurrency level, spread over the client processes."""
+def _offsets(args: argparse.Namespace, share: int, load: float) -> list[float]:
+    """Shares of a Poisson process are Poisson processes themselves."""
+    if args.mode == "burst":
+        return burst(int(load), BURST_S, args.seed)[share :: args.processes]
+    return poisson(load / args.processes, args.seconds, args.seed * 1_000 + share)
+
+
+def _heard(row: dict[str, Any]) -> dict[str, Any]:
+    """With `--listen`: the packets make way for what they sound like."""
+    if (packets := row.pop("packets", None)) is not None:
+        sound = listen(packets)
+        row["sound"] = {
+            "decoded_ms": sound.decoded_ms,
+            "leading_silence_ms": sound.leading_silence_ms,
+            "clicks": sound.clicks,
+        }
+    return row
+
+
+def run_level(args: argparse.Namespace, load: float) -> list[dict[str, Any]]:
+    """One level of load (callers, or turns a second), spread over the client processes."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     processes = []
-    for p in range(min(args.processes, concurrency)):
-        numbers = list(range(p, concurrency, args.processes))
-        processes.append(context.Process(target=client_process, args=(args, numbers, results), daemon=True))
+    for share in range(args.processes):
+        processes.append(context.Process(target=client_process, args=(args, share, load, results), daemon=True))
     for process in processes:
         process.start()
     rows: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Arrival", "Playback", "play"]
+__all__ = ["Arrival", "Playback", "play", "rfc3550_jitter_s"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +55,18 @@ def play(arrivals: Sequence[Arrival], buffer_s: float = 0.0) -> Playback:
         clock_s += arrival.audio_s
         audio_s += arrival.audio_s
     return Playback(audio_s, stalls, stalled_s, worst_s, slack_s)
+
+
+def rfc3550_jitter_s(arrivals: Sequence[Arrival]) -> float:
+    """Interarrival jitter as RTP receivers report it (RFC 3550, 6.4.1): the running mean, gain 1/16, of how much the
+    transit time of one message differs from the last. Only of use where messages are paced by the playback clock:
+    those that build up a lead count as early."""
+    jitter = media_s = 0.0
+    last: float | None = None
+    for arrival in arrivals:
+        transit = arrival.at_s - media_s
+        if last is not None:
+            jitter += (abs(transit - last) - jitter) / 16
+        last = transit
+        media_s += arrival.audio_s
+    return jitter

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["environment", "percentile", "print_table", "summarise"]
+__all__ = ["environment", "percentile", "print_table", "summarise", "summarise_interruptions"]
 
 MAX_LATENESS_P99_MS = 5.0
 """Past this the load generator was late itself, and the run says nothing about the server."""
@@ -23,13 +23,22 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[int(rank) - 1]
 
 
-def summarise(concurrency: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """One level of concurrency. `rtf` is wall time over audio time, so it exceeds what the machine needs
+def summarise_interruptions(load: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """One level of callers who interrupt."""
+    good = [row for row in rows if "error" not in row]
+    result: dict[str, Any] = {"load": load, "turns": len(good), "errors": len(rows) - len(good), "valid": bool(good)}
+    for key in ("cancel_answer", "cancel_silence", "cancel_next_audio"):
+        result |= {f"{key}_p{p}_ms": percentile([row[f"{key}_ms"] for row in good], p) for p in (50, 95, 99)}
+    return result
+
+
+def summarise(load: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """One level of load. `rtf` is wall time over audio time, so it exceeds what the machine needs
     when the server paces itself; `c100` is the share of turns with no underrun over 100 ms (buffer 0)."""
     good = [row for row in rows if "error" not in row]
     audio_ms = sum(row["audio_ms"] for row in good)
     result: dict[str, Any] = {
-        "c": concurrency,
+        "load": load,
         "turns": len(good),
         "errors": len(rows) - len(good),
         "lateness_p99_ms": percentile([row["lateness_ms"] for row in good], 99),
@@ -48,6 +57,12 @@ def summarise(concurrency: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
     for limit in (20, 50, 100):
         result[f"c{limit}"] = sum(u <= limit for u in underruns) / len(good) if good else float("nan")
     result["min_slack_p1_ms"] = percentile([row["min_slack_ms"] for row in good if row["min_slack_ms"] is not None], 1)
+    result["jitter_p50_ms"] = percentile([row["jitter_ms"] for row in good], 50)
+    if sounds := [row["sound"] for row in good if "sound" in row]:
+        result["leading_silence_p50_ms"] = percentile([sound["leading_silence_ms"] for sound in sounds], 50)
+        result["clicks"] = sum(sound["clicks"] for sound in sounds)
+        lengths = [abs(row["sound"]["decoded_ms"] - row["audio_ms"]) for row in good if "sound" in row]
+        result["length_error_max_ms"] = max(lengths)
     splits = [row["server_ttfa_ms"] for row in good if row["server_ttfa_ms"]]
     if splits:
         result["server_ttfa_p50_ms"] = {key: percentile([split[key] for split in splits], 50) for key in splits[0]}
@@ -55,13 +70,25 @@ def summarise(concurrency: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
+INTERRUPTION_COLUMNS = (
+    ("load", "load", "{:g}"),
+    ("turns", "turns", "{:d}"),
+    ("errors", "errors", "{:d}"),
+    *(
+        (f"cancel_{what}_p{p}_ms", f"{title} p{p}", "{:.1f}")
+        for what, title in (("answer", "answer"), ("silence", "silence"), ("next_audio", "next"))
+        for p in (50, 99)
+    ),
+)
+
 COLUMNS = (
-    ("c", "c", "{:d}"),
+    ("load", "load", "{:g}"),
     ("turns", "turns", "{:d}"),
     ("errors", "errors", "{:d}"),
     ("ttfa_p50_ms", "TTFA p50", "{:.1f}"),
-    ("ttfa_p95_ms", "p95", "{:.1f}"),
     ("ttfa_p99_ms", "p99 ms", "{:.1f}"),
+    ("ttfa_plan_p50_ms", "planned p50", "{:.1f}"),
+    ("ttfa_plan_p99_ms", "p99 ms", "{:.1f}"),
     ("rtf_p50", "RTF p50", "{:.3f}"),
     ("stall_ratio_b0", "stall B=0", "{:.5f}"),
     ("stall_ratio_b100", "B=100", "{:.5f}"),
@@ -73,10 +100,11 @@ COLUMNS = (
 
 
 def print_table(levels: list[dict[str, Any]], *, header: bool) -> None:
+    columns = COLUMNS if "ttfa_p50_ms" in levels[0] else INTERRUPTION_COLUMNS
     if header:
-        print(" ".join(f"{title:>11}" for _, title, _ in COLUMNS))
+        print(" ".join(f"{title:>11}" for _, title, _ in columns))
     for level in levels:
-        print(" ".join(f"{form.format(level[key]):>11}" for key, _, form in COLUMNS), flush=True)
+        print(" ".join(f"{form.format(level[key]):>11}" for key, _, form in columns), flush=True)
 
 
 def environment() -> dict[str, Any]:

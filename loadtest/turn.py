@@ -75,7 +75,9 @@ async def speak(
     async def receive() -> None:
         expected_ms = 0.0
         while True:
-            message = _unpack(await asyncio.wait_for(socket.recv(), ANSWER_DEADLINE_S))
+            async with asyncio.timeout(ANSWER_DEADLINE_S):
+                frame = await socket.recv()
+            message = _unpack(frame.encode() if isinstance(frame, str) else frame)
             match message["event"]:
                 case "audio":
                     turn.arrivals.append(Arrival(time.monotonic(), message["duration_ms"] / 1000))

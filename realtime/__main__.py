@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.api import Engine
 from engine.null import NullEngine
@@ -59,7 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands.add_parser("gate", help="check a model's numbers or a GPU's speed against what they were")
     )
     say.add_arguments(commands.add_parser("say", help="speak through a running server"))
+    loadtest = _loadtest()
+    if loadtest is not None:
+        loadtest.add_arguments(
+            commands.add_parser("loadtest", help="time to first audio and stalls of a running server")
+        )
     options = parser.parse_args(arguments)
+    if options.command == "loadtest" and loadtest is not None:
+        return int(loadtest.run(options))
     if options.command == "say":
         return say.run(options)
     if options.command == "gate":
@@ -69,6 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingError as error:
         parser.error(str(error))
     return {"serve": _serve, "bench": _bench, "voices": _voices}[options.command](config, options)
+
+
+def _loadtest() -> Any:
+    """The load test is a folder of the repository, not of the package: None where it is not at hand."""
+    if importlib.util.find_spec("loadtest") is None:
+        return None
+    from loadtest import command
+
+    return command
 
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:

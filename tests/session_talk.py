@@ -28,12 +28,18 @@ TTFA_PARTS = {"queue": 1.0, "prefill": 2.0, "decode": 3.0, "vocode": 4.0, "encod
 class Talk:
     """`replies` and `events` hold everything that came out, in order."""
 
-    def __init__(self, voice: str = "anna", **limits: Any) -> None:
+    def __init__(self, voice: str = "anna", *, with_timestamps: bool = False, **limits: Any) -> None:
         self.now = 100.0
         bounds = Limits(**({"max_message_bytes": 1 << 20, "max_stream_chars": 10_000, "idle_s": 600.0} | limits))
         self.context = Context(max_stream_chars=bounds.max_stream_chars, voices=VOICES, voice=voice, new_seed=lambda: 7)
         self.dialect = LiveDialect(
-            self.context, limits=bounds, request_id="r1", sample_rate_hz=24_000, frame_ms=50.0, now=self.now
+            self.context,
+            limits=bounds,
+            request_id="r1",
+            sample_rate_hz=24_000,
+            frame_ms=50.0,
+            now=self.now,
+            with_timestamps=with_timestamps,
         )
         self.replies: list[dict[str, Any]] = []
         self.events: list[events.SessionEvent | Shut] = []

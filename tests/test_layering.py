@@ -35,6 +35,7 @@ FORBIDDEN: dict[str, set[str]] = {
     "realtime.text": {"asyncio", "time", "threading", "torch", "engine", "opuslib", "realtime.protocol"},
     "realtime.audio": {"asyncio", "time", "threading", "torch", "engine", "opuslib"},
     "realtime.audio.opus": {"asyncio", "time", "threading", "torch", "engine"},
+    "realtime.voices": {"torch", "starlette", "uvicorn", "engine.runner", "engine.backends", "realtime.server"},
     "realtime.scheduler": {
         "asyncio",
         "threading",

@@ -53,7 +53,8 @@ class _Prefix:
 
 
 class NativeBackend:
-    max_vocode_frames = 8
+    max_vocode_frames = 4
+    """A core needs 4 ms a frame, and whoever comes meanwhile waits for the call under way."""
     max_pending_frames = PENDING_FRAMES
     steps_in_flight = 2
 

@@ -27,6 +27,8 @@ from engine.training.whole_clips import Quantized, WholeClips, quantize, run_cha
 __all__ = ["CodecStretch", "train_codec"]
 
 MEL, ADVERSARIAL, FEATURES, PHONEMES = 15.0, 1.0, 2.0, 0.5
+DECODER = ("decoder.", "quantizer.post_module.", "quantizer.upsample.")
+"""Parameters of the half that speaks."""
 PHONEME_CLASSES = 256
 REVIVE_EVERY = 100
 DEAD_SHARE = 0.05
@@ -43,6 +45,8 @@ class CodecStretch:
     end_rate: float = 2e-5
     discriminators_from: float = 0.4
     """Share of the stretch without them; 0 once they exist."""
+    decoder_only: bool = False
+    """Leave encoder and codebooks as they are: codes keep their meaning, so an AR model that exists stays true."""
     seed: int = 1
     steps: int | None = None
     """Counted steps in place of seconds: deterministic, for tests."""
@@ -62,12 +66,17 @@ class CodecTrainer:
             self.critics.to(memory_format=torch.channels_last)
         self.mean = MeanWeights(self.model, 0.999)
         made = [*self.model.parameters(), *self.phonemes.parameters()]
+        if stretch.decoder_only:
+            for name, parameter in self.model.named_parameters():
+                parameter.requires_grad_(name.startswith(DECODER))
+            made = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         options: dict[str, Any] = {"betas": (0.8, 0.99), "weight_decay": 1e-3, "fused": device.type == "cuda"}
         self.optimizer = torch.optim.AdamW(made, lr=stretch.learning_rate, **options)
         self.critic_optimizer = torch.optim.AdamW(self.critics.parameters(), lr=stretch.learning_rate, **options)
         stages = config.codebook_sizes
         self.usage = [torch.ones(size, device=device) for size in stages]
         self.random = torch.Generator(device="cpu").manual_seed(stretch.seed)
+        self.steps_done = 0
 
     # ---- state ---------------------------------------------------------------------------------------
 
@@ -89,6 +98,29 @@ class CodecTrainer:
             tensors |= {prefix + name: tensor for name, tensor in module.state_dict().items()}
         save_checkpoint(folder, tensors, {"stretch": asdict(self.stretch), **facts}, torch.float16)
 
+    def pause(self, file: Path) -> None:
+        """Everything, for going on as if nothing had been; several times the size of a checkpoint."""
+        state = {
+            "parts": {prefix: module.state_dict() for prefix, module in self._parts()},
+            "mean": self.mean.values,
+            "optimizers": [optimizer.state_dict() for optimizer in (self.optimizer, self.critic_optimizer)],
+            "random": self.random.get_state(),
+            "revived": torch.get_rng_state(),
+            "usage": self.usage,
+            "steps_done": self.steps_done,
+        }
+        torch.save(state, file)
+
+    def resume(self, file: Path) -> None:
+        state = torch.load(file, map_location=self.device, weights_only=True)
+        for prefix, module in self._parts():
+            module.load_state_dict(state["parts"][prefix])
+        for optimizer, saved in zip((self.optimizer, self.critic_optimizer), state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.mean.values, self.usage, self.steps_done = state["mean"], state["usage"], state["steps_done"]
+        self.random.set_state(state["random"].cpu())
+        torch.set_rng_state(state["revived"].cpu())
+
     def _parts(self) -> list[tuple[str, nn.Module]]:
         return [("model.", self.model), ("phonemes.", self.phonemes), ("critics.", self.critics)]
 
@@ -99,11 +131,14 @@ class CodecTrainer:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             made, bottleneck = self._reconstruct(wave)
         made = made.float()
-        losses = {"mel": self.mel(made, wave), "commitment": bottleneck.commitment}
-        logits = self.phonemes(bottleneck.first).unflatten(1, (2, PHONEME_CLASSES))
-        target = labels.view(len(labels), -1, 2).transpose(1, 2)
-        losses["phonemes"] = F.cross_entropy(logits.transpose(1, 2), target)
-        total = MEL * losses["mel"] + losses["commitment"] + PHONEMES * losses["phonemes"]
+        losses = {"mel": self.mel(made, wave)}
+        total = MEL * losses["mel"]
+        if not self.stretch.decoder_only:
+            logits = self.phonemes(bottleneck.first).unflatten(1, (2, PHONEME_CLASSES))
+            target = labels.view(len(labels), -1, 2).transpose(1, 2)
+            losses["commitment"] = bottleneck.commitment
+            losses["phonemes"] = F.cross_entropy(logits.transpose(1, 2), target)
+            total = total + losses["commitment"] + PHONEMES * losses["phonemes"]
         if with_critics:
             losses["critics"] = self._teach_critics(made.detach(), wave)
             self.critics.requires_grad_(False)
@@ -126,7 +161,8 @@ class CodecTrainer:
     def _reconstruct(self, wave: Tensor) -> tuple[Tensor, Quantized]:
         context = self.context.begin(len(wave), wave.device)
         quantizer = self.model.quantizer
-        bottleneck = quantize(quantizer, self.model.encoder(wave[:, None], context), context)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.stretch.decoder_only):
+            bottleneck = quantize(quantizer, self.model.encoder(wave[:, None], context), context)
         z = quantizer.post_module(bottleneck.z, context)
         for upsample, block in quantizer.upsample:
             z = block(upsample(z, context), context)
@@ -186,15 +222,16 @@ def batches(speech: Speech, stretch: CodecStretch, random: torch.Generator) -> I
         yield (wave * (10**gain).to(device)[:, None]).clamp(-1, 1), labels
 
 
-def train_codec(trainer: CodecTrainer, speech: Speech) -> dict[str, Any]:
-    """One stretch. Returns the facts of it; the log goes to stdout."""
+def train_codec(trainer: CodecTrainer, speech: Speech, *, until_step: int | None = None) -> dict[str, Any]:
+    """One stretch, or its part up to a step. Returns the facts of it; the log goes to stdout."""
     stretch = trainer.stretch
     source = batches(speech, stretch, trainer.random)
     began = time.monotonic()
     log: list[dict[str, float]] = []
     sums: dict[str, Tensor] = {}
-    step = 0
-    while (done := _done(stretch, step, time.monotonic() - began)) < 1:
+    while (step := trainer.steps_done) != until_step:
+        if (done := _done(stretch, step, time.monotonic() - began)) >= 1:
+            break
         rate = stretch.end_rate + (stretch.learning_rate - stretch.end_rate) * (1 + math.cos(math.pi * done)) / 2
         rate *= min(1.0, (step + 1) / 100)
         for optimizer in (trainer.optimizer, trainer.critic_optimizer):
@@ -203,8 +240,8 @@ def train_codec(trainer: CodecTrainer, speech: Speech) -> dict[str, Any]:
         wave, labels = next(source)
         for name, loss in trainer.step(wave, labels, with_critics=done >= stretch.discriminators_from).items():
             sums[name] = sums.get(name, 0) + loss.detach()  # type: ignore[assignment]
-        step += 1
-        if step % REVIVE_EVERY == 0 and done < 0.7:
+        trainer.steps_done = step = step + 1
+        if step % REVIVE_EVERY == 0 and done < 0.7 and not stretch.decoder_only:
             trainer.revive(trainer.seen_latents(wave))
         if step % 100 == 0:
             row = {name: round(float(value) / 100, 4) for name, value in sums.items()}
@@ -212,7 +249,7 @@ def train_codec(trainer: CodecTrainer, speech: Speech) -> dict[str, Any]:
             log.append({"step": step, "s": round(time.monotonic() - began, 1), **row})
             print(log[-1], trainer.perplexities, flush=True)
     return {
-        "steps": step,
+        "steps": trainer.steps_done,
         "seconds": round(time.monotonic() - began, 1),
         "log": log,
         "perplexities": trainer.perplexities,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["NAMED_VOICES", "CorpusLine", "assign", "read_corpus", "write_corpus"]
+__all__ = ["BRITISH", "NAMED_VOICES", "CorpusLine", "assign", "read_corpus", "write_corpus"]
 
 NAMED_VOICES = {
     "willow": "af_heart:2+af_sarah:1",

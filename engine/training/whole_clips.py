@@ -6,7 +6,8 @@ leave most of the card idle.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -89,7 +90,7 @@ def run_channels_last(model: nn.Module) -> None:
         elif isinstance(module, nn.ConvTranspose1d):
             module.forward = partial(_conv_transpose, module)  # type: ignore[method-assign]
         elif isinstance(module, Snake):
-            module.forward = partial(_compiled_snake, module.alpha)  # type: ignore[method-assign]
+            module.forward = partial(_run_snake, module.alpha)  # type: ignore[method-assign]
 
 
 def _conv(conv: nn.Conv1d, x: Tensor) -> Tensor:
@@ -114,15 +115,20 @@ def _conv_transpose(conv: nn.ConvTranspose1d, x: Tensor) -> Tensor:
     return y[:, :, 0]
 
 
-def _snake(alpha: Tensor, x: Tensor) -> Tensor:
-    """As engine.codec.layers.Snake, on [B, T, C] underneath."""
-    a = alpha.view(1, 1, -1)
+def _snake(a: Tensor, x: Tensor) -> Tensor:
+    """As engine.codec.layers.Snake, on [B, T, C] underneath. `a` [1, 1, C]."""
     t = x.transpose(1, 2)
     return (t + (a * t).sin().square() / (a + 1e-9)).to(x.dtype).transpose(1, 2)
 
 
-_fast_snake = torch.compile(_snake, dynamic=True)
+@cache
+def _fast_snake() -> Any:
+    """Compiled when a GPU first asks for it: importing the compiler takes seconds."""
+    return torch.compile(_snake, dynamic=True)
 
 
-def _compiled_snake(alpha: Tensor, x: Tensor) -> Tensor:
-    return _fast_snake(alpha, x) if x.is_cuda else _snake(alpha, x)
+def _run_snake(alpha: Tensor, x: Tensor) -> Tensor:
+    """A view of the parameter: the compiler takes the shape of a parameter itself for fixed, and would compile anew for
+    each number of channels until it gives up."""
+    a = alpha.view(1, 1, -1)
+    return _fast_snake()(a, x) if x.is_cuda else _snake(a, x)

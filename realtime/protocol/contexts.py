@@ -142,6 +142,8 @@ class ContextsDialect(ABC):
                 self._say_reply(key, reply, now)
                 if isinstance(reply, Finish):
                     self._finished(key)
+                if self._contexts.get(key) is not context:
+                    break  # it went with its stream; that its voice is warm now is of interest to nobody
 
     def _finished(self, key: ContextKey) -> None:
         """A stream came to its end; a context that speaks but one stream goes with it."""

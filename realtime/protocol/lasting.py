@@ -1,4 +1,4 @@
-"""Dialects with one context whose stream lasts from the first text to the socket's end, turn after turn."""
+"""Dialects with one context for the socket's life, warm from the begin; its stream starts with the first text."""
 
 from __future__ import annotations
 

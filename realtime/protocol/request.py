@@ -9,11 +9,14 @@ from realtime.errors import BadRequest
 from realtime.protocol.events import OutputSpec, Reference
 from realtime.text.segmenter import FIRST_CLAUSE_CHARS
 
-__all__ = ["CHUNK_CHARS", "DEFAULT_CHUNK_CHARS", "DEFAULT_LEAD_S", "StreamRequest", "checked_number"]
+__all__ = ["CHUNK_CHARS", "DEFAULT_CHUNK_CHARS", "DEFAULT_LEAD_S", "HTTP_LEAD_S", "StreamRequest", "checked_number"]
 
 CHUNK_CHARS = (100, 300)
 DEFAULT_CHUNK_CHARS = 200
 DEFAULT_LEAD_S = 3.0
+HTTP_LEAD_S = 30.0
+"""Whoever asks by HTTP wants the sound soon; from here on playback sets the pace, for the sake of those who listen. So
+much may also wait for a client that reads slowly (see realtime.server.speak), at the widest sample format."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,6 +252,7 @@ class Utterance:
                     cut = _end_of_word(unit.text, round(min(1.0, heard_ms / total_ms) * len(unit.text)))
                 spoken.append(unit.text[:cut].strip())
                 remaining.append(unit.text[cut:].strip())
+                heard_ms = 0.0  # of later units nothing, also where sums of floats leave a trace of a millisecond
             heard_ms -= min(heard_ms, unit.audio_ms)
         unread = "".join(item for item in self.inbox if isinstance(item, str))
         remaining.append((self.segmenter.held + unread).strip())

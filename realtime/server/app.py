@@ -18,7 +18,7 @@ from realtime.errors import HandshakeRefused
 from realtime.server.auth import check_key
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response
-from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, fish_voices, hooks
+from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, fish_voices, hooks, openai
 from realtime.server.tokens import TOKEN_S, make_token
 
 __all__ = ["make_app"]
@@ -121,6 +121,7 @@ def make_app(hub: Hub) -> Starlette:
             *cartesia.routes(hub),
             *deepgram.routes(hub),
             *hooks.routes(hub),
+            *openai.routes(hub),
             Route("/v1/voices", voices),
             Route("/v1/tokens", token, methods=["POST"]),
             Route("/healthz", healthz),

@@ -17,9 +17,11 @@ __all__ = ["check_key", "chosen_subprotocol"]
 
 SCHEMES = ("bearer", "token")
 HEADERS = ("xi-api-key", "x-api-key", "x-vapi-secret")
-QUERY = ("api_key", "access_token", "token")
-SUBPROTOCOLS = ("kingfisher", "token", "bearer")
+QUERY = ("api_key", "access_token", "single_use_token", "token")
+SUBPROTOCOLS = ("kingfisher", "token", "bearer", "realtime")
 """Browsers cannot set headers: they offer one of these names and the key."""
+OPENAI_KEY = "openai-insecure-api-key."
+"""The same at OpenAI: the key stands behind this in one name."""
 
 
 def check_key(connection: HTTPConnection, keys: Sequence[str], *, takes_tokens: bool = True) -> str | None:
@@ -54,6 +56,9 @@ def _given_key(connection: HTTPConnection) -> str | None:
     given = [*(headers.get(name) for name in HEADERS), *(query.get(name) for name in QUERY)]
     if (key := next(filter(None, given), None)) is not None:
         return key
+    offered: list[str] = connection.scope.get("subprotocols", [])
+    if (named := next((name for name in offered if name.startswith(OPENAI_KEY)), None)) is not None:
+        return named.removeprefix(OPENAI_KEY)
     if (protocol := chosen_subprotocol(connection)) is not None:
-        return next((name for name in connection.scope["subprotocols"] if name != protocol), None)
+        return next((name for name in offered if name != protocol), None)
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,7 +14,6 @@ from realtime.server.body import read_body
 
 __all__ = ["files_of", "form_of", "texts_of"]
 
-UPLOAD_S = 60.0
 MAX_FILES = 32
 MAX_FIELDS = 200
 MAX_FIELD_BYTES = 64 * 1024
@@ -24,11 +22,7 @@ MAX_FIELD_BYTES = 64 * 1024
 @asynccontextmanager
 async def form_of(request: Request, max_bytes: int) -> AsyncIterator[FormData]:
     """Multipart or URL-encoded; its files are closed behind the block. Raises BadRequest and TooBig."""
-    try:
-        async with asyncio.timeout(UPLOAD_S):
-            body = await read_body(request, max_bytes)
-    except TimeoutError:
-        raise BadRequest(f"the form did not come within {UPLOAD_S:g} s") from None
+    body = await read_body(request, max_bytes)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "multipart/form-data":

@@ -18,6 +18,7 @@ import numpy as np
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from engine.api import BadReference as UnusableClip
 from engine.api import Codes, Engine, Voice
 from realtime.config import ServerConfig
 from realtime.errors import (
@@ -25,6 +26,7 @@ from realtime.errors import (
     Draining,
     HandshakeRefused,
     Internal,
+    Overloaded,
     StreamFault,
     TooManySessions,
     Unavailable,
@@ -36,6 +38,7 @@ from realtime.protocol.context import Context
 from realtime.protocol.dialect import Dialect
 from realtime.protocol.events import Reference
 from realtime.runtime.delivery import Delivery
+from realtime.runtime.mailbox import MailboxFull
 from realtime.runtime.runtime import Runtime
 from realtime.scheduler.job import Close, SessionId
 from realtime.server.auth import check_key, chosen_subprotocol
@@ -106,8 +109,8 @@ class Hub:
     def open(self, engine: Engine) -> None:
         """The engine is loaded and warm: from here on the server is ready."""
         home, codebooks = Path(self.config.voices_dir).expanduser(), engine.limits.num_codebooks
-        self._library = VoiceLibrary(Folder(home, ".voice"), codebooks)
-        self._clips = ClipCache(Folder(home / "clips", ".codes"), codebooks, self.config.model)
+        self._library = VoiceLibrary(Folder(home, ".voice"), engine.fits)
+        self._clips = ClipCache(Folder(home / "clips", ".codes"), codebooks, self.config.model, engine.fits)
         self._runtime = Runtime(
             engine,
             on_deliveries=self._dispatch,
@@ -262,8 +265,7 @@ class Hub:
         return self._library
 
     async def clone(self, reference: Reference) -> Voice:
-        """The voice of a clip, which is encoded once. Raises errors.BadReference, engine.api.BadReference and what
-        is in the way of encoding at all."""
+        """The voice of a clip, which is encoded once. Raises BadReference and Overloaded."""
         assert self._clips is not None
         text = checked_transcript(reference.text)
         return await self._clips.voice(reference.audio, text, partial(self._encode, reference.audio))
@@ -279,7 +281,12 @@ class Hub:
         return Voice(voices[0].name, text, codes)
 
     async def _encode(self, audio: bytes, name: str) -> Codes:
-        return (await self.runtime.encode_reference(audio, "", name)).codes
+        try:
+            return (await self.runtime.encode_reference(audio, "", name)).codes
+        except UnusableClip as error:
+            raise BadReference(str(error)) from None
+        except MailboxFull as error:
+            raise Overloaded(f"too many clips wait to be encoded: {error}") from None
 
     # ---- deliveries ------------------------------------------------------------------------------------
 

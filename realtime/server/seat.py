@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.api import BadReference, Sampling, Voice
+from engine.api import Sampling, Voice
 from realtime import errors
 from realtime.audio.encoder import make_encoder
 from realtime.protocol import events
@@ -115,9 +115,7 @@ class Seat:
         self._guarded(partial(self._clip_done, failure))
 
     def _clip_done(self, failure: Exception | None) -> None:
-        if isinstance(failure, BadReference):
-            self._fail(errors.BadReference(str(failure)))
-        elif isinstance(failure, errors.BadReference):
+        if isinstance(failure, errors.StreamFault):
             self._fail(failure)
         elif isinstance(failure, MailboxFull):
             self._fail(errors.Overloaded(f"the engine is behind: {failure}"))

@@ -3,13 +3,15 @@ that is a real error; what fails later cuts the body, so that it never looks com
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
-from dataclasses import replace
+from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from realtime.errors import Refusal, StreamFault, TooManySessions
 from realtime.protocol.events import AudioFormat
@@ -21,9 +23,6 @@ from realtime.server.speak import speak
 __all__ = ["MEDIA_TYPES", "Spoken", "sound_of"]
 
 log = logging.getLogger(__name__)
-
-WHOLE_LEAD_S = 600.0
-"""Whoever asks by HTTP wants the whole sound soon, not in step with playback."""
 
 MEDIA_TYPES: dict[AudioFormat, str] = {
     "pcm": "audio/pcm",
@@ -66,11 +65,16 @@ class Spoken(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
         try:
-            asked = replace(self._asked, max_lead_s=WHOLE_LEAD_S)
-            async with speak(self._hub, asked) as replies, aclosing(self._pieces(replies)) as body:
-                first = await anext(body, b"")
+            async with speak(self._hub, self._asked) as replies, aclosing(self._pieces(replies)) as body:
+                first = await _unless_gone(anext(body, b""), receive)
                 has_begun = True
-                await StreamingResponse(_with(first, body), 200, self._extra, self._type)(scope, receive, send)
+                answer = StreamingResponse(_with(first, body), 200, self._extra, self._type)
+                await answer(scope, receive, _watched(send, self._hub.config.stall_s))
+        except TimeoutError:
+            self._hub.metrics.dropped.inc()
+            log.info("a body was cut: its client does not read")
+        except ClientDisconnect:
+            log.debug("a client was gone before its first sound")
         except (StreamFault, TooManySessions) as refusal:
             if has_begun:
                 log.info("a body was cut: %s", refusal)
@@ -78,7 +82,36 @@ class Spoken(Response):
             await self._refused(refusal)(scope, receive, send)
 
 
+def _watched(send: Send, stall_s: float) -> Send:
+    """`send`, which raises TimeoutError where a client takes nothing for so long."""
+
+    async def watched(message: Message) -> None:
+        async with asyncio.timeout(stall_s):
+            await send(message)
+
+    return watched
+
+
 async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     async for piece in rest:
         yield piece
+
+
+async def _unless_gone(first: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
+    """Speech may wait long for a slot: whoever hung up meanwhile does not keep it. Raises ClientDisconnect."""
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    sound, hung_up = asyncio.ensure_future(first), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({sound, hung_up}, return_when=asyncio.FIRST_COMPLETED)
+        if sound.done():
+            return sound.result()
+        raise ClientDisconnect
+    finally:
+        for task in (sound, hung_up):
+            task.cancel()
+        await asyncio.gather(sound, hung_up, return_exceptions=True)

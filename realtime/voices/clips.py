@@ -28,9 +28,10 @@ Codes = npt.NDArray[np.int16]
 class ClipCache:
     """Lives on the event loop. Never fails for the disk's sake: it is a cache."""
 
-    def __init__(self, folder: Folder, codebooks: int, model: str) -> None:
-        """`model`: whatever tells one codec from another; codes of one are noise to the next."""
-        self._folder, self._codebooks, self._model = folder, codebooks, model
+    def __init__(self, folder: Folder, codebooks: int, model: str, fits: Callable[[Voice], bool]) -> None:
+        """`model`: whatever tells one codec from another; codes of one are noise to the next, and where they do not
+        even `fits`, they are encoded anew."""
+        self._folder, self._codebooks, self._model, self._fits = folder, codebooks, model, fits
         self._recent: OrderedDict[str, Voice] = OrderedDict()
         self._encoding = asyncio.Lock()
 
@@ -71,7 +72,8 @@ class ClipCache:
         # The digest in front tells of a damaged file, which is then as good as none.
         if data is None or hashlib.sha256(data[32:]).digest() != data[:32] or len(data[32:]) % (2 * self._codebooks):
             return None
-        return np.frombuffer(data[32:], "<i2").reshape(self._codebooks, -1)
+        codes = np.frombuffer(data[32:], "<i2").reshape(self._codebooks, -1)
+        return codes if self._fits(Voice(name, "", codes)) else None
 
     def _write(self, name: str, codes: Codes) -> None:
         body = codes.astype("<i2").tobytes()

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+
+import numpy as np
 
 from engine.api import Voice
 from realtime.errors import BadReference
 from realtime.voices.folder import Folder
 from realtime.voices.record import BadRecord, VoiceRecord, decode_record, encode_record
 
-__all__ = ["MAX_VOICES", "VoiceLibrary"]
+__all__ = ["MAX_VOICES", "VoiceLibrary", "voice_of"]
 
 log = logging.getLogger(__name__)
 
 MAX_VOICES = 1_000
 
 
+def voice_of(record: VoiceRecord) -> Voice:
+    """As the engine wants it; the codes are read-only."""
+    codes = np.frombuffer(record.codes, "<i2").reshape(record.codebooks, -1)
+    return Voice(record.id, record.transcript, codes, record.description or record.title)
+
+
 class VoiceLibrary:
     """Lives on the event loop; files are written in a thread, one at a time. A change counts once it is on disk."""
 
-    def __init__(self, folder: Folder, codebooks: int) -> None:
-        """Reads what is there; a file that cannot be used is told of in the log and left alone."""
+    def __init__(self, folder: Folder, fits: Callable[[Voice], bool]) -> None:
+        """Reads what is there; a file that cannot be used (`fits`: by this model) is told of in the log and left
+        alone."""
         self._folder = folder
         self._records: dict[str, VoiceRecord] = {}
         self._voices: dict[str, Voice] = {}
@@ -33,8 +42,8 @@ class VoiceLibrary:
                 record = decode_record(data)
                 if record.id != name:
                     raise BadRecord(f"it calls itself {record.id!r}")
-                if record.codebooks != codebooks:
-                    raise BadRecord(f"it was made for a model of {record.codebooks} codebooks, not {codebooks}")
+                if not fits(voice_of(record)):
+                    raise BadRecord("it was made for another model")
             except BadRecord as error:
                 log.warning("voice %s in %s is not used: %s", name, folder.path, error)
                 continue
@@ -68,4 +77,4 @@ class VoiceLibrary:
 
     def _keep(self, record: VoiceRecord) -> None:
         self._records[record.id] = record
-        self._voices[record.id] = record.voice()
+        self._voices[record.id] = voice_of(record)

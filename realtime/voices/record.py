@@ -6,9 +6,6 @@ import zlib
 from typing import Literal
 
 import msgspec
-import numpy as np
-
-from engine.api import Voice
 
 __all__ = ["BadRecord", "Visibility", "VoiceRecord", "decode_record", "encode_record"]
 
@@ -36,10 +33,6 @@ class VoiceRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
     """RFC 3339, UTC."""
     updated_at: str = ""
-
-    def voice(self) -> Voice:
-        codes = np.frombuffer(self.codes, "<i2").reshape(self.codebooks, -1)
-        return Voice(self.id, self.transcript, codes, self.description or self.title)
 
 
 def encode_record(record: VoiceRecord) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -123,6 +124,7 @@ async def test_an_unknown_voice_is_spoken_by_the_default_one(server: Server) -> 
         ({"references": [{"audio": "no base64!"}]}, 400, "references"),
         ({"references": [{"audio": "YWJj", "text": "x" * 1_001}]}, 400, "1001 characters; at most 1000"),
         ({"streaming": "yes"}, 400, "streaming"),
+        ({"streaming": False, "text": "x " * 5_001}, 400, "10000"),
     ],
 )
 async def test_errors_are_objects_with_a_message(server: Server, body: dict[str, Any], status: int, hint: str) -> None:
@@ -167,3 +169,25 @@ async def test_a_failure_half_way_is_no_whole_answer(server: Server) -> None:
         async with http(doomed) as client:
             with pytest.raises(httpx.HTTPError):
                 await client.post("/v1/tts", json={"text": TEXT * 20, "format": "pcm"})
+
+
+async def test_who_hangs_up_while_waiting_for_a_slot_does_not_keep_the_place() -> None:
+    with running(config={"queue_s": 60.0}, engine={"slots": 1, "step_s": 0.005}) as busy:
+        async with busy.caller() as caller, http(busy) as client:
+            await caller.say("start", request={"text": "A long text. " * 100, "format": "pcm"})
+            await caller.hear("audio")
+            with pytest.raises(httpx.ReadTimeout):
+                await client.post("/v1/tts", json={"text": TEXT}, timeout=0.3)
+            await busy.metric_becomes("kingfisher_sessions", 1)
+
+
+async def test_who_does_not_read_is_dropped_and_the_place_freed() -> None:
+    body = json.dumps({"text": "A long text. " * 700, "format": "wav"}).encode()
+    with running(config={"stall_s": 0.5}) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+        writer.write(b"POST /v1/tts HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        await server.metric_becomes("kingfisher_clients_dropped_total", 1)
+        await server.metric_becomes("kingfisher_sessions", 0)
+        writer.close()
+        assert not reader.at_eof()

@@ -118,3 +118,13 @@ async def test_paging_through_the_voices_comes_to_an_end(server: Server) -> None
             assert [voice["id"] for voice in page["data"]] == rest
         page = (await client.get("/voices", params={"ending_before": names[-1]}, headers=KEY)).json()
         assert [voice["id"] for voice in page["data"]] == names[:-1]
+
+
+async def test_contexts_beyond_the_servers_sessions_fail_alone_and_room_comes_back() -> None:
+    with running(config={"max_sessions": 2}) as small:
+        async with peer(small, PATH) as caller:
+            await caller.say(*(asks(name, "Held", **{"continue": True}) for name in ("a", "b", "c")))
+            error = await caller.hear(type="error")
+            assert (error["context_id"], error["status_code"]) == ("c", 503)
+            await caller.say({"context_id": "a", "cancel": True}, asks("d", "Some words."))
+            await caller.hear(type="done", context_id="d")

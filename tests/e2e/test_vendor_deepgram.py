@@ -90,6 +90,27 @@ async def test_speech_over_http(server: Server) -> None:
     assert "encoding" in bad.json()["err_msg"]
 
 
+async def test_flux_turns_and_an_interruption(server: Server) -> None:
+    path = "/v2/speak?model=low&encoding=linear16&sample_rate=16000"
+    async with peer(server, path, additional_headers=KEY) as caller:
+        await caller.hear(type="Connected")
+        for _ in range(2):
+            await caller.say({"type": "Speak", "text": "A high sentence."}, {"type": "Flush"})
+            await caller.hear(type="SpeechMetadata")
+        await caller.say({"type": "Speak", "text": LONG}, {"type": "Flush"})
+        await caller.hear(type="SpeechStarted")
+        await caller.hear_sound()
+        await caller.say({"type": "Interrupt", "playback_offset": {"type": "time_ms", "value": 10**7}})
+        interrupted = await caller.hear(type="SpeechInterrupted")
+        assert interrupted["text_spoken"]
+        assert interrupted["text_remaining"]
+        before = len(caller.sound())
+        await caller.say({"type": "Speak", "text": "A high one."}, {"type": "Flush"}, {"type": "Close"})
+        await caller.hear(type="SessionMetadata")
+        assert await caller.closed() == 1000
+    assert tone_hz(np.frombuffer(caller.sound()[before:], np.int16), 16_000) == pytest.approx(700, abs=20)
+
+
 async def test_jambonz_turns_and_its_end(server: Server) -> None:
     path = "/hooks/jambonz?voice=low&language=en&sampleRate=16000"
     async with peer(server, path, additional_headers={"Authorization": "Bearer secret"}) as caller:

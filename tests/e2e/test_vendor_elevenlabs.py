@@ -61,6 +61,15 @@ async def test_twenty_contexts_speak_on_one_socket(server: Server) -> None:
     assert len({len(caller.sound("audio", contextId=name)) for name in names}) == 1
 
 
+async def test_a_caller_who_hangs_up_frees_all_contexts_at_once(server: Server) -> None:
+    async with peer(server, MULTI, additional_headers=KEY) as caller:
+        await caller.say(*({"text": LONG, "context_id": str(index), "flush": True} for index in range(5)))
+        await caller.hear(isFinal=False)
+        assert await server.metric("kingfisher_sessions") == 5
+        caller.socket.transport.abort()
+        await server.metric_becomes("kingfisher_sessions", 0)
+
+
 async def test_the_single_stream_ends_its_socket(server: Server) -> None:
     path = "/v1/text-to-speech/low/stream-input?output_format=ulaw_8000"
     async with peer(server, path, additional_headers=KEY) as caller:

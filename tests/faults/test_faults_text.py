@@ -45,6 +45,7 @@ async def test_fault_1_units_with_nothing_to_say_leave_the_turn_whole(server: Se
         finish = await caller.hear("finish")
     heard = caller.heard[begin:]
     assert finish["reason"] == "stop"
+    assert len(alone) > 0
     assert {m["event"] for m in heard} <= {"audio", "flushed", "finish"}
     assert len(pcm(heard)) == len(alone)
 
@@ -70,8 +71,12 @@ async def test_fault_3_a_stream_of_nothing_ends_well(
     await server.metric_becomes("kingfisher_slots_used", 0)
 
 
-def test_fault_4_a_dot_ends_a_sentence_only_when_what_follows_was_seen() -> None:
-    units = units_of("The invoice is $4", ".75, due at 3 p", ".m. Ask Dr", ". Rivera about v2", ".10.1.")
+DOTTED = ("The invoice is $4", ".75, due at 3 p", ".m. Ask Dr", ". Rivera about v2", ".10.1.")
+
+
+@pytest.mark.parametrize("pieces", [DOTTED, tuple("".join(DOTTED))], ids=["as reported", "one by one"])
+def test_fault_4_a_dot_ends_a_sentence_only_when_what_follows_was_seen(pieces: tuple[str, ...]) -> None:
+    units = units_of(*pieces)
     for whole in ("$4.75", "3 p.m.", "Dr. Rivera", "v2.10.1"):
         assert any(whole in unit for unit in units), f"{whole} was cut: {units}"
 
@@ -109,6 +114,7 @@ async def test_fault_24_the_last_words_are_said_in_their_own_turn(server: Server
         middle = next(i for i, m in enumerate(caller.heard) if i >= begin and m["event"] == "flushed")
         await caller.say("stop")
         await caller.hear("finish")
+    assert len(first) > len(goodbye) > 0
     assert len(pcm(caller.heard[begin:middle])) == len(first)
     assert len(pcm(caller.heard[middle:])) == len(goodbye)
 

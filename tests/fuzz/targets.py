@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,11 +16,14 @@ from kingfisher_client.wire import parse
 from engine.api import BadReference
 from engine.codec.audio_file import decode_clip
 from realtime.errors import BadRequest, ConnectionFault, Internal, Malformed, TooBig
+from realtime.protocol.dialect import Shut
 from realtime.protocol.fish.messages import Start
 from realtime.protocol.fish.request import parse_request
 from realtime.protocol.fish.wire import decode
 from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Segmenter, is_speakable
+from tests.dialect_talk import DialectTalk
+from tests.golden.wire.vendors import CONVERSATIONS
 from tests.session_talk import Talk
 
 __all__ = ["TARGETS", "seeds"]
@@ -98,6 +102,24 @@ def _polite(data: bytes) -> bytes:
     return msgspec.msgpack.encode({"event": event, **fields})
 
 
+def vendors(data: bytes) -> None:
+    """Lines are text frames of one vendor's dialect, and an empty one lets the engine work. Nothing is raised, the
+    socket is shut once, and then it is silent."""
+    names = sorted(CONVERSATIONS)
+    talk = DialectTalk(CONVERSATIONS[names[data[0] % len(names)] if data else names[0]][0])
+    for line in data[1:].split(b"\n"):
+        if line:
+            talk.dialect.receive(line.decode("utf-8", "ignore"), talk.now)
+            talk.pump()
+        else:
+            talk.run()
+    talk.dialect.give_up(Internal("over"), 1011, talk.now)
+    talk.pump()
+    talk.run()
+    assert sum(isinstance(item, Shut) for item in talk.heard) == 1
+    assert isinstance(talk.heard[-1], Shut)
+
+
 def text(data: bytes) -> None:
     """Cut at places the data says; the units do not depend on them, and none is empty or too long."""
     written = data[1:].decode("utf-8", "ignore")
@@ -120,7 +142,7 @@ def clip(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (server_wire, request, client_wire, session, text, clip)
+    target.__name__: target for target in (server_wire, request, client_wire, session, vendors, text, clip)
 }
 
 
@@ -136,6 +158,10 @@ def seeds(target: str) -> list[bytes]:
         "request": [msgspec.msgpack.encode(message["request"]) for message in messages if "request" in message],
         "client_wire": theirs,
         "session": [b"".join(framed) + b"\4", *framed],
+        "vendors": [
+            bytes([number]) + "\n\n".join(json.dumps(message) for message in CONVERSATIONS[name][1]).encode()
+            for number, name in enumerate(sorted(CONVERSATIONS))
+        ],
         "text": ["\3Dr. Rivera has $4.75, [soft] <break time='1s'/> due 3 p.m. v2.10.1. 今天。".encode()],
         "clip": [_wav(), b"fLaC", b"OggS", b"ID3\3", b"RIFF\xff\xff\xff\xffWAVE"],
     }[target]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,7 @@ TEXT = "Hello there, this is a test."
 FRAMES = 24
 
 
-def chars_spoken(
-    folder: Path, backend: str, voice: str, text: str, frames: int, *, mates: int = 0
-) -> list[int | None]:
+def chars_spoken(folder: Path, backend: str, voice: str, text: str, frames: int, *, mates: int = 0) -> list[int | None]:
     """Of slot 0, beside mates that speak other texts."""
     engine = load_engine(folder, backend=backend, slots=1 + mates)
     refs = tuple(SlotRef(SlotId(slot), Epoch(1)) for slot in range(1 + mates))
@@ -59,6 +58,6 @@ def test_the_bundled_voice_goes_through_its_text_from_end_to_end() -> None:
     chars = [char for char in chars_spoken(BUNDLED_VOICE, "native", "willow", text, 150) if char is not None]
     assert chars[0] <= 4
     assert chars[-1] >= len(text) - 4
-    steps = [after - before for before, after in zip(chars, chars[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(chars)]
     assert min(steps) >= -3
     assert max(steps) <= 6

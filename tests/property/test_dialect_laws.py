@@ -45,11 +45,16 @@ DEEPGRAM = st.fixed_dictionaries(
 JAMBONZ = st.fixed_dictionaries(
     {"type": st.sampled_from(["stream", "stream", "flush", "keepalive", "stop"]), "text": TEXTS}
 )
+FLUX = st.fixed_dictionaries(
+    {"type": st.sampled_from("Speak Speak Speak Flush Flush Interrupt Configure".split()), "text": TEXTS},
+    optional={"playback_offset": st.sampled_from([None, {"value": -5}, {"value": 700}, {"value": 1e9}])},
+)
 MESSAGES: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "elevenlabs_multi": ELEVENLABS,
     "elevenlabs_single": ELEVENLABS,
     "cartesia": CARTESIA,
     "deepgram": DEEPGRAM,
+    "deepgram_flux": FLUX,
     "jambonz": JAMBONZ,
 }
 JUNK = st.text(max_size=20) | st.recursive(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 __all__ = ["GenerationConfig", "GenerationRequest", "OutputFormat", "SpeechBody", "Voice"]
@@ -41,7 +43,8 @@ class SpeechBody(msgspec.Struct, kw_only=True):
 
 
 class GenerationRequest(SpeechBody, kw_only=True):
-    context_id: str | None = None
+    context_id: Annotated[str, msgspec.Meta(max_length=256)] | None = None
+    """It comes back with every message, so it must not be long."""
     continue_: bool | None = msgspec.field(name="continue", default=None)
     cancel: bool | None = None
     flush: bool | None = None

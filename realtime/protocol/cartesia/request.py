@@ -8,9 +8,9 @@ from dataclasses import replace
 from realtime.errors import BadRequest
 from realtime.protocol.cartesia.messages import GenerationConfig, OutputFormat, SpeechBody
 from realtime.protocol.events import AudioFormat, OutputSpec
-from realtime.protocol.request import StreamRequest, checked_number
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_number
 
-__all__ = ["body_output", "buffer_delay_ms", "raw_output", "speech_request"]
+__all__ = ["body_output", "buffer_delay_ms", "raw_output", "socket_request", "speech_request"]
 
 RAW_FORMATS: dict[str, AudioFormat] = {
     "pcm_s16le": "pcm",
@@ -24,10 +24,21 @@ SPEEDS, VOLUMES = (0.6, 1.5), (0.5, 2.0)
 DEFAULT_BUFFER_DELAY_MS, MAX_BUFFER_DELAY_MS = 3_000.0, 5_000.0
 
 
-def speech_request(body: SpeechBody, output: OutputSpec, text: str = "") -> StreamRequest:
-    """The stream that `body` asks for. Raises BadRequest naming the field."""
+def socket_request(message: SpeechBody) -> StreamRequest:
+    """The stream that a context's first message opens; its text is fed apart. Raises BadRequest naming the field."""
+    return _request(message, raw_output(message.output_format))
+
+
+def speech_request(body: SpeechBody, output: OutputSpec) -> StreamRequest:
+    """The stream of one HTTP request. Raises BadRequest."""
+    if not body.transcript.strip():
+        raise BadRequest("transcript is empty")
+    return replace(_request(body, output), text=body.transcript, max_lead_s=HTTP_LEAD_S)
+
+
+def _request(body: SpeechBody, output: OutputSpec) -> StreamRequest:
     _refuse_what_is_not_done(body)
-    return StreamRequest(text, reference_id=_voice(body), output=_shaped(output, body.generation_config))
+    return StreamRequest(reference_id=_voice(body), output=_shaped(output, body.generation_config))
 
 
 def body_output(form: OutputFormat | None) -> OutputSpec:

@@ -23,7 +23,7 @@ from realtime.protocol.cartesia.replies import (
     flush_done_message,
     timestamps_message,
 )
-from realtime.protocol.cartesia.request import buffer_delay_ms, raw_output, speech_request
+from realtime.protocol.cartesia.request import buffer_delay_ms, socket_request
 from realtime.protocol.context import Context
 from realtime.protocol.contexts import ContextsDialect, SocketLimits, decoded
 from realtime.protocol.dialect import ContextKey
@@ -102,7 +102,7 @@ class CartesiaSocket(ContextsDialect):
     def _open(self, key: ContextKey, message: GenerationRequest, now: float) -> Context:
         if len(self._contexts) >= MAX_CONTEXTS:
             raise TooManySessions(f"{MAX_CONTEXTS} contexts are active on this socket, which is the limit")
-        request = speech_request(message, raw_output(message.output_format))
+        request = socket_request(message)
         delay_ms = buffer_delay_ms(message.max_buffer_delay_ms)
         context = self._add(key)
         self._books[key] = _Books(bool(message.add_timestamps), delay_ms, now)

@@ -37,7 +37,9 @@ def sequence_message(kind: str, sequence_id: int) -> dict[str, Any]:
 
 
 def warning_message(code: str, description: str) -> dict[str, Any]:
-    return {"type": "Warning", "code": code.upper(), "description": description}
+    """Under its names of today, and the older ones that some clients look for."""
+    names = {"warn_code": code.upper(), "warn_msg": description}
+    return {"type": "Warning", "code": code.upper(), "description": description, **names}
 
 
 def error_message(code: str, description: str) -> dict[str, Any]:

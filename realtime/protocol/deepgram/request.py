@@ -9,9 +9,9 @@ from dataclasses import replace
 from realtime.errors import BadRequest
 from realtime.protocol.deepgram.messages import SpeechBody
 from realtime.protocol.events import AudioFormat, OutputSpec
-from realtime.protocol.request import StreamRequest, checked_number
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_number
 
-__all__ = ["DEFAULT_MODEL", "socket_request", "speech_request"]
+__all__ = ["DEFAULT_MODEL", "checked_speed", "socket_request", "speech_request"]
 
 DEFAULT_MODEL = "aura-2"
 DEFAULT_ENCODING = "mp3"
@@ -53,9 +53,11 @@ def speech_request(body: SpeechBody, query: Mapping[str, str]) -> StreamRequest:
     """The stream of one HTTP request. Raises BadRequest naming the field or parameter."""
     if body.url is not None:
         raise BadRequest("url is not supported; send the text itself")
+    if "callback" in query:
+        raise BadRequest("callback is not supported; the sound comes with the answer")
     if not (body.text or "").strip():
         raise BadRequest("text is empty")
-    return replace(_request(query, _body_output(query)), text=body.text or "")
+    return replace(_request(query, _body_output(query)), text=body.text or "", max_lead_s=HTTP_LEAD_S)
 
 
 def _body_output(query: Mapping[str, str]) -> OutputSpec:
@@ -94,8 +96,12 @@ def _request(query: Mapping[str, str], output: OutputSpec) -> StreamRequest:
         speed = float(query.get("speed", "1"))
     except ValueError:
         speed = math.nan
-    output = replace(output, speed=checked_number("speed", speed, 1.0, *SPEEDS))
-    return StreamRequest(reference_id=query.get("model"), output=output)
+    return StreamRequest(reference_id=query.get("model"), output=replace(output, speed=checked_speed(speed)))
+
+
+def checked_speed(speed: float | None) -> float:
+    """None: 1. Raises BadRequest."""
+    return checked_number("speed", speed, 1.0, *SPEEDS)
 
 
 def _rate_hz(encoding: str, value: str | None) -> int:

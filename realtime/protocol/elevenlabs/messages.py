@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 __all__ = ["ClientMessage", "SpeechBody", "VoiceSettings"]
+
+
+ContextId = Annotated[str, msgspec.Meta(max_length=256)]
+"""It comes back with every message, so it must not be long."""
 
 
 class VoiceSettings(msgspec.Struct):
@@ -19,8 +23,8 @@ class ClientMessage(msgspec.Struct):
     """`stream-input` has no contexts, and ignores those fields."""
 
     text: str | None = None
-    context_id: str | None = None
-    contextId: str | None = None
+    context_id: ContextId | None = None
+    contextId: ContextId | None = None
     flush: bool | None = None
     close_context: bool | None = None
     close_socket: bool | None = None

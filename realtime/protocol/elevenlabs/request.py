@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from realtime.errors import BadRequest
 from realtime.protocol.elevenlabs.messages import ClientMessage, SpeechBody, VoiceSettings
 from realtime.protocol.events import OutputSpec
-from realtime.protocol.request import StreamRequest, checked_number
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_number
 
 __all__ = ["SocketSettings", "output_of", "request_of", "socket_settings", "speech_request"]
 
@@ -81,6 +81,7 @@ def speech_request(voice: str, body: SpeechBody, query: Mapping[str, str]) -> St
         output=_at_speed(output_of(query.get("output_format") or body.output_format), body.voice_settings),
         normalize=_normalizes(body.apply_text_normalization),
         seed=body.seed,
+        max_lead_s=HTTP_LEAD_S,
     )
 
 

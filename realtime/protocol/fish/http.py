@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,12 +12,17 @@ from realtime.errors import BadRequest, Refusal
 from realtime.protocol.fish.request import Defaults, parse_request
 from realtime.protocol.fish.timestamps import StreamTimes
 from realtime.protocol.replies import Audio
-from realtime.protocol.request import StreamRequest
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest
 from realtime.text.segmenter import is_speakable
 
 __all__ = ["Asked", "error_body", "parse_body", "timed_line"]
 
-HTTP = Defaults(format="mp3", pcm_rate_hz=44_100, max_lead_s=30.0)
+HTTP = Defaults(format="mp3", pcm_rate_hz=44_100, max_lead_s=HTTP_LEAD_S)
+
+MAX_WHOLE_CHARS = 10_000
+"""An answer that is sent as one lies in memory as one: about ten minutes of it."""
+WHOLE_LEAD_S = 1_800.0
+"""Nobody listens before it is complete."""
 
 
 class _Body(msgspec.Struct):
@@ -49,7 +55,12 @@ def parse_body(body: bytes, content_type: str) -> Asked:
         raise BadRequest("format opus_packets is for sockets; over HTTP choose opus")
     if not is_speakable(request.text):
         raise BadRequest("text has nothing to say")
-    return Asked(request, extra.streaming is False)
+    if extra.streaming is not False:
+        return Asked(request, is_whole=False)
+    if len(request.text) > MAX_WHOLE_CHARS:
+        limit = f"at most {MAX_WHOLE_CHARS} with streaming false"
+        raise BadRequest(f"text has {len(request.text)} characters; {limit}")
+    return Asked(replace(request, max_lead_s=WHOLE_LEAD_S), is_whole=True)
 
 
 def error_body(refusal: Refusal, status: int) -> dict[str, object]:

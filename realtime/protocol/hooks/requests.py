@@ -8,7 +8,7 @@ import msgspec
 
 from realtime.errors import BadRequest
 from realtime.protocol.events import OutputSpec
-from realtime.protocol.request import StreamRequest
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest
 
 __all__ = ["JambonzBody", "TrtcBody", "VapiBody", "jambonz_request", "trtc_request", "vapi_request"]
 
@@ -68,7 +68,7 @@ def trtc_request(body: TrtcBody) -> StreamRequest:
 def _request(text: str, voice: str | None, output: OutputSpec) -> StreamRequest:
     if not text.strip():
         raise BadRequest("the text is empty")
-    return StreamRequest(text, reference_id=voice or None, output=output)
+    return StreamRequest(text, reference_id=voice or None, output=output, max_lead_s=HTTP_LEAD_S)
 
 
 def _rate_hz(name: str, rate_hz: int) -> int:

@@ -82,7 +82,7 @@ class _Speech:
         try:
             hub.admit(request)
             body = await read_json(request, SpeechBody, hub.config.max_message_bytes)
-            asked = speech_request(body, (raw_output if is_sse else body_output)(body.output_format), body.transcript)
+            asked = speech_request(body, (raw_output if is_sse else body_output)(body.output_format))
         except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
             return refused(refusal)
         media_type = "text/event-stream" if is_sse else MEDIA_TYPES[asked.output.format]

@@ -1,8 +1,9 @@
-"""Deepgram's `/v1/speak`, as a socket and as a request."""
+"""Deepgram's `/v1/speak` and `/v2/speak`, as sockets and as requests."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,6 +12,7 @@ from starlette.websockets import WebSocket
 
 from realtime.errors import ConnectionFault, HandshakeRefused, Refusal, StreamFault
 from realtime.protocol.contexts import SocketLimits
+from realtime.protocol.deepgram.flux import FluxSocket
 from realtime.protocol.deepgram.messages import SpeechBody
 from realtime.protocol.deepgram.replies import error_body
 from realtime.protocol.deepgram.request import DEFAULT_MODEL, socket_request, speech_request
@@ -24,26 +26,6 @@ __all__ = ["routes"]
 
 
 def routes(hub: Hub) -> list[BaseRoute]:
-    async def socket(socket: WebSocket) -> None:
-        request_id, query = hub.new_request_id(), socket.query_params
-        try:
-            hub.admit(socket)
-            asked = socket_request(query)
-        except (HandshakeRefused, StreamFault) as refusal:
-            await socket.send_denial_response(_refused(refusal, request_id))
-            return
-        model = query.get("model", DEFAULT_MODEL)
-        known = model if model in hub.voices else None
-        dialect = DeepgramSocket(
-            lambda: hub.new_context(known),
-            asked,
-            SocketLimits(hub.config.max_message_bytes, hub.config.idle_s),
-            request_id=request_id,
-            model=model,
-            now=time.monotonic(),
-        )
-        await hub.serve(socket, request_id, dialect)
-
     async def speech(request: Request) -> Response:
         request_id, query = hub.new_request_id(), request.query_params
 
@@ -62,7 +44,31 @@ def routes(hub: Hub) -> list[BaseRoute]:
         }
         return Spoken(hub, asked, refused, media_type=MEDIA_TYPES[asked.output.format], headers=headers)
 
-    return [WebSocketRoute("/v1/speak", socket), Route("/v1/speak", speech, methods=["POST"])]
+    return [
+        WebSocketRoute("/v1/speak", _socket(hub, DeepgramSocket)),
+        WebSocketRoute("/v2/speak", _socket(hub, FluxSocket)),
+        Route("/v1/speak", speech, methods=["POST"]),
+        Route("/v2/speak", speech, methods=["POST"]),
+    ]
+
+
+def _socket(hub: Hub, dialect: type[DeepgramSocket | FluxSocket]) -> Callable[[WebSocket], Awaitable[None]]:
+    async def serve(socket: WebSocket) -> None:
+        request_id, query = hub.new_request_id(), socket.query_params
+        try:
+            hub.admit(socket)
+            asked = socket_request(query)
+        except (HandshakeRefused, StreamFault) as refusal:
+            await socket.send_denial_response(_refused(refusal, request_id))
+            return
+        model = query.get("model", DEFAULT_MODEL)
+        known = model if model in hub.voices else None
+        limits = SocketLimits(hub.config.max_message_bytes, hub.config.idle_s)
+        about = {"request_id": request_id, "model": model}
+        talk = dialect(lambda: hub.new_context(known), asked, limits, now=time.monotonic(), **about)
+        await hub.serve(socket, request_id, talk)
+
+    return serve
 
 
 async def _body(request: Request, max_bytes: int) -> SpeechBody:

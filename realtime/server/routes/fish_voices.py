@@ -20,6 +20,7 @@ from realtime.errors import (
     BadRequest,
     ConnectionFault,
     HandshakeRefused,
+    Internal,
     Overloaded,
     StreamFault,
     UnknownVoice,
@@ -56,6 +57,7 @@ _CREDIT = {
     "has_free_credit": True,
 }
 _PACKAGE = {
+    "_id": "local",
     "user_id": "local",
     "type": "local",
     "total": 1_000_000,
@@ -112,6 +114,9 @@ def _guarded(hub: Hub, handler: Handler) -> Handler:
         except OSError as error:
             log.error("a voice could not be stored: %s", error)
             return refused(Overloaded("the voice store cannot be written now"))
+        except Exception:
+            log.exception("%s %s failed", request.method, request.url.path)
+            return refused(Internal("a fault of the server"))
 
     return handle
 

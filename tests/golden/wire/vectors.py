@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from realtime.protocol.fish import replies
+from realtime.protocol.fish.timestamps import Alignment, Segment
 from realtime.protocol.fish.wire import encode
 
 __all__ = ["FROM_CLIENT", "FROM_SERVER", "PATH", "document"]
@@ -46,6 +47,17 @@ FROM_CLIENT: dict[str, dict[str, Any]] = {
         "event": "start",
         "request": {"voice": "hazel", "format": "opus_packets", "seed": 42, "max_lead_s": 1.5, "normalize": False},
     },
+    "start of a dialogue, in a hurry": {
+        "event": "start",
+        "request": {
+            "text": "<|speaker:0|>Hello. <|speaker:1|>Hello.",
+            "reference_id": ["hazel", "rowan"],
+            "format": "mp3",
+            "mp3_bitrate": 64,
+            "latency": "low",
+            "prosody": {"speed": 1.1, "volume": -3, "normalize_loudness": True},
+        },
+    },
     "start with a clip": {
         "event": "start",
         "request": {"references": [{"audio": b"RIFF\x00\x01", "text": "What the clip says."}], "format": "wav"},
@@ -63,6 +75,18 @@ FROM_SERVER: dict[str, replies.Reply] = {
     "audio": replies.Audio(time=85.25, utterance=1, seq=0, pts_ms=0.0, duration_ms=53.333, audio=b"\x00\x01\xff\x7f"),
     "audio packets": replies.Audio(
         time=138.5, utterance=1, seq=1, pts_ms=53.333, duration_ms=40.0, packets=(b"\xfc\xff\xfe", b"\xfc\x01")
+    ),
+    "audio with timestamps": replies.Audio(
+        time=85.25,
+        utterance=1,
+        seq=0,
+        pts_ms=0.0,
+        duration_ms=53.333,
+        audio=b"\x00\x01",
+        content="Hello there.",
+        alignment=Alignment((Segment("Hello", 0.0, 0.0533),), 0.0533),
+        chunk_seq=0,
+        chunk_audio_offset_sec=0.0,
     ),
     "flushed": replies.Flushed(seq=1, audio_ms=93.33),
     "cancelled": replies.Cancelled(1, "Hello there,", "this is the rest.", 93.33),

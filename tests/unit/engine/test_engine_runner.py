@@ -200,6 +200,13 @@ def test_a_clip_without_a_transcript_is_a_voice_by_its_sound_alone(rig: Rig) -> 
     assert np.array_equal(voice.codes, rig.runner.encode_reference(clip(1.5), "La.", "a").codes)
 
 
+def test_a_voice_fits_where_its_codes_lie_within_the_codebooks(rig: Rig) -> None:
+    voice = rig.runner.encode_reference(clip(1.5), "La.", "a")
+    assert rig.runner.fits(voice)
+    for codes in (voice.codes[:-1], voice.codes + np.int16(20_000), voice.codes - np.int16(20_000)):
+        assert not rig.runner.fits(Voice("a", "La.", codes))
+
+
 # ---- failures and threads ------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -190,15 +191,11 @@ def test_a_failed_stream_ends_in_an_error_and_never_in_done() -> None:
 
 def test_a_message_that_is_none_is_answered_and_disturbs_nobody() -> None:
     talk = socket()
-    talk.send(asks("a", SENTENCE), "{", '{"context_id": 5}')
+    talk.send(asks("a", SENTENCE), "{", '{"context_id": 5}', json.dumps(asks("n" * 257, "Hi.")))
     talk.run()
-    assert [message["error_code"] for message in talk.maps if message["type"] == "error"] == ["malformed"] * 2
-    assert kinds_without_context(talk) == 2
+    assert [message["error_code"] for message in talk.maps if message["type"] == "error"] == ["malformed"] * 3
+    assert sum("context_id" not in message for message in talk.maps) == 3
     assert kinds(talk, "a")[-1] == "done"
-
-
-def kinds_without_context(talk: DialectTalk) -> int:
-    return sum("context_id" not in message for message in talk.maps)
 
 
 def test_contexts_are_limited_and_those_over_it_fail_alone() -> None:
@@ -216,3 +213,28 @@ def test_word_times_are_seconds_of_the_context() -> None:
     words = (replies.WordTiming("Hi", 0.0, 200.0), replies.WordTiming("you", 300.0, 600.4))
     times = timestamps_message(words)["word_timestamps"]
     assert times == {"words": ["Hi", "you"], "start": [0.0, 0.3], "end": [0.2, 0.6]}
+
+
+def test_a_voice_that_is_warm_too_late_for_its_stream_is_of_no_interest() -> None:
+    """A context of nothing is over before its slot is warm, and both come in one delivery: the socket failed of it."""
+    talk = socket()
+    talk.send(asks("a", ""))
+    context = talk.dialect.context("a")
+    assert context is not None
+    context.utterance_done(1)
+    context.stream_closed(1, None, talk.now)
+    context.warmed("anna")
+    talk.pump()
+    assert kinds(talk, "a") == ["done"]
+    assert talk.left == ["a"]
+    assert talk.shut is None
+
+
+def test_words_come_with_times_only_where_they_were_asked_for() -> None:
+    talk = socket()
+    talk.send(asks("a", SENTENCE, add_timestamps=True), asks("b", SENTENCE))
+    talk.run()
+    (times,) = [message["word_timestamps"] for message in talk.maps if message["type"] == "timestamps"]
+    assert times["words"] == SENTENCE.split()
+    assert times["start"] == sorted(times["start"])
+    assert "timestamps" not in kinds(talk, "b")

@@ -195,6 +195,7 @@ def test_formats_over_http(query: dict[str, str], form: str, rate_hz: int | None
         (SpeechBody("Hi.", "http://example.com"), {}, "url"),
         (SpeechBody("Hi."), {"encoding": "tape"}, "encoding"),
         (SpeechBody("Hi."), {"encoding": "opus", "container": "wav"}, "container"),
+        (SpeechBody("Hi."), {"callback": "http://example.com"}, "callback"),
         (SpeechBody("Hi."), {"bit_rate": "9"}, "bit_rate"),
         (SpeechBody("Hi."), {"bit_rate": "²"}, "bit_rate"),
         (SpeechBody("Hi."), {"encoding": "flac", "bit_rate": "48000"}, "bit_rate"),

@@ -105,6 +105,13 @@ def test_a_context_that_is_not_there_is_let_pass(message: dict[str, Any]) -> Non
     assert (talk.heard, talk.asked) == ([], [])
 
 
+def test_a_context_may_be_named_in_either_spelling() -> None:
+    talk = multi()
+    talk.send({"text": "One. ", "context_id": "a"}, {"contextId": "a", "close_context": True})
+    talk.run()
+    assert finals(talk) == ["a"]
+
+
 def test_a_flush_speaks_what_is_held() -> None:
     talk = multi()
     talk.send({"text": "half a", "context_id": "a"})
@@ -176,7 +183,7 @@ def test_a_failure_is_said_and_ends_its_context_only() -> None:
 
 
 def test_a_message_that_is_none_ends_the_socket_with_an_error() -> None:
-    for bad in ("{", "[]", '{"text": 5}', "x" * 100_001):
+    for bad in ("{", "[]", '{"context_id": "%s"}' % ("n" * 257), '{"text": 5}', "x" * 100_001):
         talk = multi()
         talk.send({"text": SENTENCE, "context_id": "a"})
         talk.send(bad)
@@ -314,3 +321,15 @@ def test_unsynced_alignments_add_up_to_the_synced_ones() -> None:
     whole = Alignment(is_synced=True).of(WORDS)
     assert whole is not None
     assert starts == whole["charStartTimesMs"]
+
+
+def test_every_word_is_aligned_in_order_over_a_whole_context() -> None:
+    for synced in ("true", "false"):
+        talk = multi(sync_alignment=synced)
+        text = "Hello there, how are you? I am fine, thank you. "
+        talk.send({"text": text, "context_id": "a"}, {"context_id": "a", "close_context": True})
+        talk.run()
+        parts = [message["alignment"] for message in talk.maps if message.get("alignment")]
+        assert "".join(char for part in parts for char in part["chars"]).split() == text.split()
+        assert all(part["charStartTimesMs"] == sorted(part["charStartTimesMs"]) for part in parts)
+        assert min(start for part in parts for start in part["charStartTimesMs"]) >= 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from realtime.audio.chunk import AudioChunk
@@ -68,6 +68,7 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
     st.integers(0, 3),
     st.none() | st.floats(-100, 20_000),
 )
+@example(["one", "three.", "three.", "one", "three.", "one", "three.", "one"], [1048.1548537855504], 1, None)
 def test_no_word_is_lost_doubled_or_moved(
     words: list[str], chunks_ms: list[float], done: int, played_ms: float | None
 ) -> None:

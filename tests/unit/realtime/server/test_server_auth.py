@@ -38,6 +38,7 @@ def connection(
         connection(x_api_key="alpha"),
         connection(x_vapi_secret="alpha"),
         connection("access_token=beta"),
+        connection("single_use_token=beta"),
         connection("token=beta"),
         connection(subprotocols=("token", "beta")),
     ],

@@ -12,8 +12,10 @@ import msgspec
 import pytest
 from starlette.websockets import WebSocket
 
+from engine.api import BadReference as UnusableClip
 from engine.null import NullEngine
 from realtime.config import ServerConfig
+from realtime.errors import BadReference
 from realtime.protocol.events import Reference
 from realtime.scheduler import job
 from realtime.server.hub import GRACE_S, HUNG_S, Hub
@@ -157,3 +159,14 @@ async def test_a_process_that_was_stopped_itself_gives_its_engine_time_to_come_r
     for late_s in (0.0, 0.0, 1.0):  # the ticks that were missed come in quick succession
         hub.tick(now + late_s)
     assert failures == []
+
+
+async def test_a_clip_that_cannot_be_used_is_the_clients_fault(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise UnusableClip("the clip is no sound")
+
+    monkeypatch.setattr(type(hub.runtime.engine), "encode_reference", refuse)
+    with pytest.raises(BadReference, match="no sound"):
+        await hub.clone(Reference(b"text", ""))
+    with pytest.raises(BadReference, match="no sound"):
+        await hub.join_clips([b"text"], "")

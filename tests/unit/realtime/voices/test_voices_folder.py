@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from realtime.voices.folder import Folder
+from realtime.voices.library import voice_of
 from realtime.voices.record import BadRecord, VoiceRecord, decode_record, encode_record
 
 ROOT = Path(__file__).parents[4]
@@ -93,8 +94,8 @@ RECORD = VoiceRecord(id="a", title="A", transcript="Hello.", codes=bytes(40), co
 
 def test_a_record_comes_back_as_it_was() -> None:
     assert decode_record(encode_record(RECORD)) == RECORD
-    assert RECORD.voice().codes.shape == (10, 2)
-    assert not RECORD.voice().codes.flags.writeable
+    assert voice_of(RECORD).codes.shape == (10, 2)
+    assert not voice_of(RECORD).codes.flags.writeable
 
 
 @pytest.mark.parametrize("place", range(0, 80, 7))

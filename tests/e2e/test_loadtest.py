@@ -1,0 +1,44 @@
+"""The load test against a real server: each mode gives its figures, and the sound it measured was whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from realtime.__main__ import main
+from tests.server_process import server_process
+
+
+def figures(folder: Path) -> dict:
+    (level,) = json.loads((folder / "results.json").read_text())["levels"]
+    return level
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with server_process("--model", "null") as server:
+        yield server.ws
+
+
+@pytest.mark.parametrize("mode", ["open", "talkers", "closed", "burst"])
+def test_each_mode_measures_and_hears_whole_streams(url: str, tmp_path: Path, mode: str) -> None:
+    command = f"loadtest --url {url} --mode {mode} -n 3 --seconds 2 --ramp-s 0.1 --listen --raw --out {tmp_path}"
+    assert main(command.split()) == 0
+    level = figures(tmp_path)
+    assert level["turns"] >= 3
+    assert (level["errors"], level["pts_gaps"], level["clicks"]) == (0, 0, 0)
+    assert level["length_error_max_ms"] < 1
+    assert level["ttfa_p50_ms"] > 0
+    turns = [json.loads(line) for line in (tmp_path / "turns.jsonl").read_text().splitlines()]
+    assert all(sum(ms for _, ms in turn["chunks"]) == pytest.approx(turn["audio_ms"], abs=1) for turn in turns)
+
+
+def test_interruptions_are_answered_and_the_next_speech_follows(url: str, tmp_path: Path) -> None:
+    assert main(f"loadtest --url {url} --mode churn -n 2 --seconds 2 --ramp-s 0.1 --out {tmp_path}".split()) == 0
+    level = figures(tmp_path)
+    assert level["turns"] >= 2
+    assert 0 < level["cancel_answer_p50_ms"] < level["cancel_next_audio_p50_ms"]
+    assert level["cancel_silence_p99_ms"] <= level["cancel_next_audio_p99_ms"]

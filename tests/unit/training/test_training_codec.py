@@ -1,0 +1,105 @@
+"""Training the codec on a pulsed tone: losses fall, resuming changes nothing, a frozen half stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.codec.codec import Codec, CodecModel
+from engine.codec.config import CodecConfig
+from engine.training.codec import DECODER, CodecStretch, CodecTrainer, batches, train_codec
+from engine.training.speech import LABEL_SAMPLES, Speech
+from engine.training.spoken_codes import encode_speech, load_codes, save_codes
+from tests.tiny_model import CODEC, write_tiny_model
+
+HOP = 2 * LABEL_SAMPLES
+FRAMES = 60
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights, with the bundled codec's rate and hop."""
+    codec = {**CODEC, "sample_rate": 24_000, "encoder_rates": [4, 4, 4, 5], "decoder_rates": [5, 4, 4, 4]}
+    return write_tiny_model(tmp_path_factory.mktemp("tiny"), codec=codec)
+
+
+@pytest.fixture(scope="module")
+def speech() -> Speech:
+    t = torch.arange(FRAMES * HOP)
+    wave = 0.3 * torch.sin(t * 0.2) * (t // 4000 % 2)
+    labels = (t[::LABEL_SAMPLES] // 4000 % 2).to(torch.uint8)
+    starts, lengths = torch.tensor([0, 20 * HOP]), torch.tensor([20 * HOP, 40 * HOP])
+    return Speech((wave * 32767).to(torch.int16), labels, starts, lengths, [0, 1], [[4, 4], [4, 4, 4]])
+
+
+def trainer(folder: Path, *, steps: int, **options: Any) -> CodecTrainer:
+    stretch = CodecStretch(0, batch=2, frames=4, learning_rate=1e-3, steps=steps, **options)
+    made = CodecTrainer(CodecConfig.read(folder), stretch, torch.device("cpu"))
+    made.start_from(Codec.load(folder).state_dict())
+    return made
+
+
+def test_losses_fall(folder: Path, speech: Speech) -> None:
+    made = trainer(folder, steps=100)
+    wave, labels = next(batches(speech, made.stretch, made.random))
+    first = made.step(wave, labels, with_critics=False)
+    for _ in range(30):
+        last = made.step(wave, labels, with_critics=False)
+    for name in ("mel", "phonemes"):
+        assert last[name].item() < 0.9 * first[name].item(), name
+
+
+def test_a_resumed_stretch_equals_an_uninterrupted_one(folder: Path, speech: Speech, tmp_path: Path) -> None:
+    """With discriminators from the middle on."""
+    whole = trainer(folder, steps=4, discriminators_from=0.5)
+    train_codec(whole, speech)
+    half = trainer(folder, steps=4, discriminators_from=0.5)
+    train_codec(half, speech, until_step=3)
+    half.pause(tmp_path / "state.pt")
+    rest = trainer(folder, steps=4, discriminators_from=0.5, seed=9)
+    rest.resume(tmp_path / "state.pt")
+    train_codec(rest, speech)
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, rest.model.state_dict()[name]), name
+    for name, value in whole.critics.state_dict().items():
+        assert torch.equal(value, rest.critics.state_dict()[name]), name
+
+
+def test_training_the_decoder_alone_leaves_every_code_as_it_was(folder: Path, speech: Speech) -> None:
+    made = trainer(folder, steps=2, discriminators_from=0.0, decoder_only=True)
+    before = {name: value.clone() for name, value in made.model.state_dict().items()}
+    train_codec(made, speech)
+    changed = {name for name, value in made.model.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed
+    assert all(name.startswith(DECODER) for name in changed)
+    averaged = {name for name, value in made.mean.values.items() if not torch.allclose(value, before[name], atol=1e-7)}
+    assert all(name.startswith(DECODER) for name in averaged)
+
+
+def test_a_checkpoint_brings_the_mean_weights_home(folder: Path, speech: Speech, tmp_path: Path) -> None:
+    made = trainer(folder, steps=2)
+    made.save(tmp_path, train_codec(made, speech))
+    again = trainer(folder, steps=2, seed=5)
+    again.load(tmp_path)
+    for name, value in made.mean.values.items():
+        assert torch.equal(value.half().float(), again.model.state_dict()[name]), name
+
+
+def test_clips_encode_in_batches_as_the_engine_encodes_them_alone(folder: Path, speech: Speech, tmp_path: Path) -> None:
+    codec = Codec.load(folder)
+    model = CodecModel(codec.config).eval()
+    model.load_state_dict(codec.state_dict())
+    codes = encode_speech(model, codec.config, speech)
+    for clip in range(2):
+        start, length = int(speech.starts[clip]), int(speech.lengths[clip])
+        alone = codec.encode(speech.samples[start : start + length].float().numpy() / 32767)
+        assert np.array_equal(codes.clip(clip), alone)
+    save_codes(codes, tmp_path)
+    again = load_codes(tmp_path)
+    assert np.array_equal(again.codes, codes.codes)
+    assert [steps.tolist() for steps in again.durations] == [[4, 4], [4, 4, 4]]
+    assert np.array_equal(again.clip(1), codes.clip(1))
