@@ -4,7 +4,7 @@ VENV ?= .venv
 ARGS ?=
 export PYTHON ?= python3
 
-.PHONY: serve test lint audit clean
+.PHONY: serve clients test lint audit clean
 serve: $(VENV)/.ready-serve
 	$(VENV)/bin/kingfisher serve $(ARGS)
 
@@ -13,6 +13,11 @@ test: export PATH := $(abspath $(VENV))/bin:$(PATH)
 test: $(VENV)/.ready-test lint
 	cd clients/js && npm ci --silent && npm test --silent
 	$(VENV)/bin/python -m pytest $(ARGS)
+
+# Other people's clients against a real server: installed once (2 GB), kept in KINGFISHER_CLIENTS_DIR.
+clients: export PATH := $(abspath $(VENV))/bin:$(PATH)
+clients: $(VENV)/.ready-test
+	timeout 1800 $(VENV)/bin/python -m pytest -m clients tests/clients $(ARGS)
 
 lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff format --check .

@@ -182,12 +182,14 @@ class StepPlan:
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """`frame` counts from 0 at each unit. `ended`: the model said end-of-speech *instead of* a frame,
-    so the unit has `frame` frames; later frames of this slot in flight are void."""
+    so the unit has `frame` frames; later frames of this slot in flight are void. `char`: index into the unit's text of
+    the character spoken in this frame, by the model's own attention; None where the model or backend cannot tell."""
 
     slot: SlotId
     epoch: Epoch
     frame: int
     ended: bool
+    char: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ConfigError", "ModelConfig", "StackConfig"]
+__all__ = ["AlignmentHead", "ConfigError", "ModelConfig", "StackConfig"]
 
 
 _FAST_KEYS = (
@@ -68,6 +68,14 @@ class StackConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AlignmentHead:
+    """A query head of the slow stack that was trained to look at the text being spoken."""
+
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelConfig:
     """A DualAR model: a slow stack over time and a fast one over the codebooks of a frame."""
 
@@ -80,8 +88,14 @@ class ModelConfig:
     norm_fastlayer_input: bool
     tie_word_embeddings: bool
     rope_table_bf16: bool = True
+    alignment: AlignmentHead | None = None
+    """None: no head of this model tells which character is being spoken."""
 
     def __post_init__(self) -> None:
+        if self.alignment is not None and not (
+            0 <= self.alignment.layer < self.slow.layers and 0 <= self.alignment.head < self.slow.heads
+        ):
+            raise ConfigError(f"{self.alignment} is not among {self.slow.layers} layers of {self.slow.heads} heads")
         if not 1 <= self.residual_codebook_size <= self.fast.vocab_size:
             raise ConfigError(
                 f"residual_codebook_size {self.residual_codebook_size} is not in 1..{self.fast.vocab_size}"
@@ -135,6 +149,13 @@ class _Section:
             return default
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise self._wrong(key, "a positive integer", value)
+        return value
+
+    def index(self, key: str) -> int:
+        """An integer from 0."""
+        value = self._get(key, None)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self._wrong(key, "an integer from 0", value)
         return value
 
     def number(self, key: str, default: float) -> float:
@@ -230,4 +251,12 @@ def _model(
         norm_fastlayer_input=top.flag("norm_fastlayer_input", is_s2),
         tie_word_embeddings=is_tied,
         rope_table_bf16=top.flag("rope_table_bf16", True),
+        alignment=_alignment(top),
     )
+
+
+def _alignment(top: _Section) -> AlignmentHead | None:
+    """Keys of our own: both or none."""
+    if not top.has("alignment_layer") and not top.has("alignment_head"):
+        return None
+    return AlignmentHead(top.index("alignment_layer"), top.index("alignment_head"))

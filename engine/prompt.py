@@ -63,6 +63,15 @@ class PromptBuilder:
         """int32 [1+K, T]: what follows the last frame of an earlier turn."""
         return np.concatenate([self._text([*self._close, *self._open_user]), self.turn(text)], axis=1)
 
+    def char_starts(self, text: str) -> list[int]:
+        """For each token of a turn's text, the index of the character it begins in."""
+        return self._tokenizer.char_starts(text)
+
+    @property
+    def tokens_after_text(self) -> int:
+        """Columns of a turn behind its text."""
+        return len(self._close) + len(self._open_assistant)
+
     def _plain(self, text: str) -> list[int]:
         return self._tokenizer.encode(text)
 

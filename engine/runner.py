@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.api import (
@@ -30,7 +30,7 @@ from engine.api import (
     Vocode,
     Voice,
 )
-from engine.backends.base import Backend, Columns, VocodeRow
+from engine.backends.base import Backend, BackendResult, Columns, VocodeRow
 from engine.prompt import PromptBuilder
 from engine.voices import VoiceError, make_voice
 
@@ -60,6 +60,8 @@ class _SlotBook:
     submitted_frames: int = 0
     vocoded_frames: int = 0
     ended: bool = False
+    chars: list[int] = field(default_factory=list)
+    """For each token of the current unit's text, the character it begins in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,10 @@ class Runner:
             book.tokens = book.prompt_tokens = keep + columns.shape[1] - 1
             book.turns += 1
             book.max_frames = request.max_frames
-            self._backend.arm(request.slot, columns[:, -1], book.tokens, request.sampling)
+            book.chars = self._prompts.char_starts(request.text)
+            first = keep + columns.shape[1] - self._prompts.tokens_after_text - len(book.chars)
+            text = range(first, first + len(book.chars))
+            self._backend.arm(request.slot, columns[:, -1], book.tokens, request.sampling, text)
         total = keep + columns.shape[1]
         return PrefillResult(request.slot, request.epoch, total, total - computed, time.perf_counter() - began)
 
@@ -228,7 +233,7 @@ class Runner:
                 book.voice_key = None  # nothing the slot holds is to be trusted: start again from the voice
                 faults.append(Fault(ref.slot, ref.epoch, "the model's output is not finite"))
                 continue
-            decoded.append(Decoded(ref.slot, ref.epoch, frame, ended))
+            decoded.append(Decoded(ref.slot, ref.epoch, frame, ended, self._char(book, ref, result, row)))
             if ended and book.epoch == ref.epoch and not book.ended:
                 # The step that said "end" was fed the last real frame, so its KV is there too.
                 book.ended, book.tokens = True, book.prompt_tokens + frame + 1
@@ -237,6 +242,13 @@ class Runner:
             for item, pcm in zip(ticket.plan.vocode, result.pcm, strict=True)
         )
         return StepResult(ticket.step, tuple(decoded), audio, tuple(faults), result.decode_s, result.vocode_s)
+
+    @staticmethod
+    def _char(book: _SlotBook, ref: SlotRef, result: BackendResult, row: int) -> int | None:
+        """The character spoken in this row's frame, if the backend knows and the unit is still the slot's."""
+        if not result.heard or result.heard[row] < 0 or book.epoch != ref.epoch:
+            return None
+        return book.chars[result.heard[row]]
 
     # ---- life ------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 
+from tokenizers import Encoding
 from tokenizers import Tokenizer as HfTokenizer
 
 __all__ = ["Tokenizer", "TokenizerError"]
@@ -50,9 +51,16 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Plain text -> ids, none of them a control token. A lone surrogate, which is no text, reads as U+FFFD."""
-        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=False).ids
+        ids: list[int] = self._encode(text).ids
         return ids
+
+    def char_starts(self, text: str) -> list[int]:
+        """For each token of `encode(text)`, the index of the character it begins in."""
+        return [start for start, _ in self._encode(text).offsets]
+
+    def _encode(self, text: str) -> Encoding:
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return self._tokenizer.encode(whole, add_special_tokens=False)
 
 
 def _load(file: Path) -> HfTokenizer:

@@ -73,12 +73,12 @@ void kf_load_prefix(void* handle, int32_t slot, int32_t tokens, const float* in)
 }
 
 void kf_arm(void* handle, int32_t slot, const int32_t* column, int32_t position, float temperature, float top_p,
-            int32_t top_k, uint64_t seed) {
-    static_cast<Model*>(handle)->ar->arm(slot, column, position, {temperature, top_p, top_k, seed});
+            int32_t top_k, uint64_t seed, int32_t text, int32_t text_tokens) {
+    static_cast<Model*>(handle)->ar->arm(slot, column, position, {temperature, top_p, top_k, seed}, text, text_tokens);
 }
 
-void kf_decode(void* handle, const int32_t* slots, int32_t count, uint8_t* ended, uint8_t* finite) {
-    static_cast<Model*>(handle)->ar->decode(slots, count, ended, finite);
+void kf_decode(void* handle, const int32_t* slots, int32_t count, uint8_t* ended, uint8_t* finite, int32_t* heard) {
+    static_cast<Model*>(handle)->ar->decode(slots, count, ended, finite, heard);
 }
 
 // Frames first .. first + frames of the slot's unit -> int16 samples. Frames that the unit does not have leave no

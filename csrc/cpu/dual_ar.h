@@ -14,6 +14,7 @@ struct ModelConfig {
     StackConfig slow, fast;
     int32_t slots, vocab_size, codebooks, codebook_size, residual_size;
     int32_t semantic_begin, scale_embeddings, norm_fast_input, has_project_in, pending_frames;
+    int32_t alignment_layer, alignment_head;  // layer -1: none
 };
 
 constexpr int kWindow = 10;           // repetition-aware sampling looks back so far
@@ -27,6 +28,7 @@ class DualAr {
         embeddings_ = reader.take(c.vocab_size * dim, "embeddings");
         codebook_embeddings_ = reader.take((int64_t)c.codebooks * c.codebook_size * dim, "codebook embeddings");
         slow_ = std::make_unique<Stack>(c.slow, c.slots, reader);
+        slow_->watch(c.alignment_layer, c.alignment_head);
         slow_norm_ = reader.take(dim, "norm");
         matrix(head_, reader.take((c.codebook_size + 1) * dim, "head"), nullptr, c.codebook_size + 1, dim);
         if (c.has_project_in) {
@@ -63,19 +65,20 @@ class DualAr {
         slow_->forward(x.data(), rows.data(), tokens, scratch);
     }
 
-    void arm(int slot, const int32_t* column, int position, const Sampling& sampling) {
+    void arm(int slot, const int32_t* column, int position, const Sampling& sampling, int text, int text_tokens) {
         Slot& s = slots_[slot];
         s.column.assign(column, column + 1 + config_.codebooks);
         s.position = position;
         s.sampling = sampling;
+        s.text = text, s.text_tokens = text_tokens;
         std::fill(s.window, s.window + kWindow, 0);
         s.frames.store(0);
         s.has_ended = false;
     }
 
     // One frame for each slot; ended[i]: the model ended instead, now or before; finite[i]: its logits were finite
-    // numbers. A slot that has ended, or whose logits were not finite, does nothing more until it is armed again.
-    void decode(const int32_t* slots, int count, uint8_t* ended, uint8_t* finite) {
+    // numbers; heard[i]: the token of its text being spoken, or -1. A slot that has ended, or whose logits were not finite, does nothing more until it is armed again.
+    void decode(const int32_t* slots, int count, uint8_t* ended, uint8_t* finite, int32_t* heard) {
         const ModelConfig& c = config_;
         x_.resize((size_t)c.slots * c.slow.dim), hidden_.resize(x_.size());
         rows_.resize(2 * c.slots), logits_.resize((size_t)c.slots * (c.codebook_size + 1));
@@ -85,7 +88,7 @@ class DualAr {
             ended[i] = s.has_ended, finite[i] = 1;
             if (s.has_ended) continue;
             embed(s.column.data(), &x_[(size_t)live * c.slow.dim]);
-            rows_[live++] = {slots[i], s.position++};
+            rows_[live++] = {slots[i], s.position++, s.text, s.text_tokens, &heard[i]};
         }
         slow_->forward(x_.data(), rows_.data(), live, scratch_);
         for (int row = 0; row < live; row++)
@@ -126,6 +129,7 @@ class DualAr {
     struct Slot {
         std::vector<int32_t> column;  // next input [1+K]
         int position = 0;
+        int text = 0, text_tokens = 0;  // positions of the unit's text
         Sampling sampling{};
         int32_t window[kWindow] = {};  // token ids, newest last; zeros never match
         std::atomic<int> frames{0};

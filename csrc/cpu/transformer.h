@@ -17,6 +17,8 @@ struct StackConfig {
 
 struct Row {
     int slot, position;
+    int text = 0, text_tokens = 0;  // positions of the text that is being spoken
+    int* heard = nullptr;           // out, if there is a watched head: the token of the text it looks at most
 };
 
 inline void rms_norm(const float* x, int n, float eps, const float* weight, float* y) {
@@ -78,6 +80,9 @@ class Stack {
         for (int l = 0; l < c.layers; l++) layers_.emplace_back(c, reader);
         cache_.assign((size_t)slots * c.layers * kv_.floats(), 0.0f);
     }
+
+    // From now on rows with `heard` learn where this query head looks.
+    void watch(int layer, int head) { watched_layer_ = layer, watched_head_ = head; }
 
     // x [rows][dim] in place: the residual stream after the last block (before the final norm).
     void forward(float* x, const Row* rows, int count, Scratch& s) {
@@ -154,6 +159,7 @@ class Stack {
     KvLayout kv_;
     const float* rope_;
     std::vector<Layer> layers_;
+    int watched_layer_ = -1, watched_head_ = 0;
     std::vector<float> cache_;  // [slot][layer][KvLayout]
 
     int qkv_width() const { return (config_.heads + 2 * config_.kv_heads) * config_.head_dim; }
@@ -203,7 +209,16 @@ class Stack {
                     case 2: attend_heads<2>(scores, cache(row.slot, l), g, length, q + head * D, out + head * D); break;
                     default: attend_heads<1>(scores, cache(row.slot, l), g, length, q + head * D, out + head * D);
                 }
+                const int watched = watched_head_ - head;
+                if (l == watched_layer_ && row.heard && watched >= 0 && watched < std::min(3, group - first))
+                    *row.heard = look(&scores[(size_t)watched * kv_.context], row);
             }
+    }
+
+    // The token of the row's text with the greatest weight, or -1 without text.
+    static int look(const float* weights, const Row& row) {
+        const float* text = weights + row.text;
+        return row.text_tokens ? (int)(std::max_element(text, text + row.text_tokens) - text) : -1;
     }
 
     // NH query heads that share a kv head; q, out [NH][D].

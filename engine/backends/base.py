@@ -10,7 +10,7 @@ decoded codes that wait for the codec, and the codec's streaming state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,8 @@ from engine.api import Pcm, Sampling
 __all__ = ["Backend", "BackendResult", "VocodeRow"]
 
 Columns = npt.NDArray[np.int32]
+
+_NO_TEXT = range(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class BackendResult:
     """Indices of decode rows whose logits were not finite: no frame was made, and the slot counts as ended."""
     decode_s: float
     vocode_s: float
+    heard: list[int] = field(default_factory=list)
+    """For each decode row, the index in the slot's `text` of the token being spoken, by the model's alignment head; -1:
+    none. Empty: the model or this backend has no such head."""
 
 
 class Backend(Protocol):
@@ -66,8 +71,9 @@ class Backend(Protocol):
         """Prefill thread. Put a saved prefix at positions 0.. of the slot; the prefix stays unchanged."""
         ...
 
-    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling) -> None:
-        """Prefill thread, last. The slot's next decode step feeds `column` [1+K] at `position`.
+    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling, text: range = _NO_TEXT) -> None:
+        """Prefill thread, last. The slot's next decode step feeds `column` [1+K] at `position`. `text`: positions of
+        the tokens to be spoken, for `BackendResult.heard`.
 
         Resets the frame counter, the repetition ring and the pending codes; publishes the slot to the
         decode thread (on CUDA: records the event that the decode stream waits for).

@@ -242,7 +242,8 @@ class CudaBackend:
         with self._device.on(self._prefill_stream):
             self._kv.put_prefix(slot, prefix.kv)
 
-    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling) -> None:
+    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling, text: range = range(0)) -> None:
+        """The fused attention keeps no weights, so which text is being spoken is not reported."""
         self._wait_for_last_use(slot)
         with self._device.on(self._prefill_stream):
             arm(self._device.kernels, self._state, slot, column, position, sampling)

@@ -36,9 +36,13 @@ FP16_EXACT = 1e-7
 """Weights that change by more than this in fp16 are worth a warning."""
 
 
+_Decoded = tuple[list[bool], list[int], list[int], float]
+"""(ended per row, rows whose logits were not finite, text token heard per row, seconds)"""
+
+
 @dataclass(frozen=True, slots=True)
 class _Ticket:
-    decoded: Future[tuple[list[bool], list[int], float]]
+    decoded: Future[_Decoded]
     vocoded: Future[tuple[list[Pcm], float]]
 
 
@@ -99,7 +103,7 @@ class NativeBackend:
     def load_prefix(self, slot: int, prefix: _Prefix) -> None:
         self._library.kf_load_prefix(self._model, slot, prefix.tokens, _pointer(prefix.kv))
 
-    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling) -> None:
+    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling, text: range = range(0)) -> None:
         flat = np.ascontiguousarray(column, np.int32)
         self._library.kf_arm(
             self._model,
@@ -110,6 +114,8 @@ class NativeBackend:
             sampling.top_p,
             sampling.top_k,
             sampling.seed,
+            text.start,
+            len(text),
         )
 
     def encode(self, pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
@@ -126,9 +132,9 @@ class NativeBackend:
         return ticket.vocoded.done()  # it waits for the decoded ones itself
 
     def collect(self, ticket: _Ticket) -> BackendResult:
-        ended, bad_rows, decode_s = ticket.decoded.result()
+        ended, bad_rows, heard, decode_s = ticket.decoded.result()
         pcm, vocode_s = ticket.vocoded.result()
-        return BackendResult(ended, pcm, bad_rows, decode_s, vocode_s)
+        return BackendResult(ended, pcm, bad_rows, decode_s, vocode_s, heard)
 
     def close(self) -> None:
         self._ar.shutdown()
@@ -137,20 +143,21 @@ class NativeBackend:
             self._library.kf_destroy(self._model)
             self._model = ctypes.c_void_p()
 
-    def _decode(self, slots: list[int]) -> tuple[list[bool], list[int], float]:
-        """On the AR stream: (ended per row, rows whose logits were not finite, seconds)."""
+    def _decode(self, slots: list[int]) -> _Decoded:
+        """On the AR stream."""
         began = time.perf_counter()
         if not slots:
-            return [], [], 0.0
+            return [], [], [], 0.0
         rows = np.asarray(slots, np.int32)
         ended, finite = np.zeros(len(rows), np.uint8), np.zeros(len(rows), np.uint8)
-        self._library.kf_decode(self._model, _pointer(rows), len(rows), _pointer(ended), _pointer(finite))
+        heard = np.full(len(rows), -1, np.int32)
+        self._library.kf_decode(
+            self._model, _pointer(rows), len(rows), _pointer(ended), _pointer(finite), _pointer(heard)
+        )
         bad_rows = [int(i) for i in np.flatnonzero(finite == 0)]
-        return [bool(end) for end in ended], bad_rows, time.perf_counter() - began
+        return [bool(end) for end in ended], bad_rows, heard.tolist(), time.perf_counter() - began
 
-    def _vocode(
-        self, rows: list[VocodeRow], decoded: Future[tuple[list[bool], list[int], float]]
-    ) -> tuple[list[Pcm], float]:
+    def _vocode(self, rows: list[VocodeRow], decoded: Future[_Decoded]) -> tuple[list[Pcm], float]:
         """On the codec stream, after the frames of the same step are there."""
         decoded.result()
         began = time.perf_counter()
@@ -178,8 +185,8 @@ def _load(path: str) -> ctypes.CDLL:
         "kf_prefix_floats": (ctypes.c_int64, [pointer, integer]),
         "kf_save_prefix": (None, [pointer, integer, integer, pointer]),
         "kf_load_prefix": (None, [pointer, integer, integer, pointer]),
-        "kf_arm": (None, [pointer, integer, pointer, integer, real, real, integer, ctypes.c_uint64]),
-        "kf_decode": (None, [pointer, pointer, integer, pointer, pointer]),
+        "kf_arm": (None, [pointer, integer, pointer, integer, real, real, integer, ctypes.c_uint64, integer, integer]),
+        "kf_decode": (None, [pointer, pointer, integer, pointer, pointer, pointer]),
         "kf_vocode": (None, [pointer, integer, integer, integer, integer, pointer]),
     }
     for name, (result, arguments) in signatures.items():

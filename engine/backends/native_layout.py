@@ -46,6 +46,8 @@ class CModel(ctypes.Structure):
                 "norm_fast_input",
                 "has_project_in",
                 "pending_frames",
+                "alignment_layer",
+                "alignment_head",
             )
         ),
     )
@@ -91,6 +93,8 @@ def model_struct(model: DualAR, slots: int, context_tokens: int, pending_frames:
         c.norm_fastlayer_input,
         c.has_project_in,
         pending_frames,
+        -1 if c.alignment is None else c.alignment.layer,
+        0 if c.alignment is None else c.alignment.head,
     )
 
 

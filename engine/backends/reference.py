@@ -18,6 +18,7 @@ from engine.api import Sampling
 from engine.backends.base import BackendResult, Columns, VocodeRow
 from engine.codec.codec import Codec, to_int16
 from engine.model.dual_ar import DualAR, KvCache
+from engine.model.layers import Attention
 from engine.model.sampling import RAS_WINDOW, SamplingRows, is_repeated, remember, sample, uniforms
 
 __all__ = ["ReferenceBackend"]
@@ -33,6 +34,10 @@ class _Slot:
     sampling: SamplingRows
     previous: Tensor
     """int32 [1, K+1, W], the window of repetition-aware sampling."""
+    text: range
+    """Positions of the unit's text."""
+    heard: int = -1
+    """The token of the text that the last frame speaks."""
     frame: int = 0
     has_ended: bool = False
     codes: list[Tensor] = field(default_factory=list)
@@ -52,6 +57,9 @@ class ReferenceBackend:
         self._kv = KvCache.zeros(model.config.slow, slots, context_tokens, device=self._device)
         self._codec_state = codec.new_state(slots)
         self._slots: dict[int, _Slot] = {}
+        self._queries: dict[int, Tensor] = {}
+        if (watched := model.config.alignment) is not None:
+            self._model.layers[watched.layer].attention.register_forward_hook(self._watch)
 
     # ---- prefill thread ------------------------------------------------------------------------
 
@@ -71,7 +79,7 @@ class ReferenceBackend:
         kv.k[:, :tokens] = prefix.k
         kv.v[:, :tokens] = prefix.v
 
-    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling) -> None:
+    def arm(self, slot: int, column: Columns, position: int, sampling: Sampling, text: range = range(0)) -> None:
         rows = SamplingRows(
             temperature=torch.tensor([sampling.temperature], device=self._device),
             top_p=torch.tensor([sampling.top_p], device=self._device),
@@ -79,7 +87,7 @@ class ReferenceBackend:
             seed=torch.tensor([sampling.seed], device=self._device),
         )
         window = torch.zeros((1, len(column), RAS_WINDOW), dtype=torch.int32, device=self._device)
-        self._slots[slot] = _Slot(self._columns(column), position, rows, window)
+        self._slots[slot] = _Slot(self._columns(column), position, rows, window, text)
 
     @torch.inference_mode()
     def encode(self, pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
@@ -99,7 +107,8 @@ class ReferenceBackend:
                 bad_rows.append(index)
         decoded = time.perf_counter()
         pcm = [self._vocode(row) for row in vocode]
-        return BackendResult(ended, pcm, bad_rows, decoded - began, time.perf_counter() - decoded)
+        heard = [] if self._model.config.alignment is None else [self._slots[slot].heard for slot in decode]
+        return BackendResult(ended, pcm, bad_rows, decoded - began, time.perf_counter() - decoded, heard)
 
     def is_done(self, ticket: BackendResult) -> bool:
         return True
@@ -122,6 +131,7 @@ class ReferenceBackend:
         if s.has_ended:
             return True, True
         hidden, fast_input = model.slow(s.column[:, None], s.position, self._kv.slot(slot))
+        s.heard = self._hear(slot, s)
         logits = model.semantic_logits(hidden)
         s.position += 1
         is_finite = bool(logits.isfinite().all())
@@ -140,6 +150,24 @@ class ReferenceBackend:
         s.codes.append(codes)
         s.frame += 1
         return False, True
+
+    def _hear(self, slot: int, s: _Slot) -> int:
+        """The token of the text at which the alignment head looks most in the step under way; -1: none."""
+        watched = self._model.config.alignment
+        if watched is None or not s.text:
+            return -1
+        group = self._model.config.slow.heads // self._model.config.slow.kv_heads
+        keys = self._kv.slot(slot).layer(watched.layer)[0]
+        query = self._queries[keys.data_ptr()][0, watched.head]
+        return int((keys[s.text.start : s.text.stop, watched.head // group] @ query).argmax())
+
+    def _watch(
+        self, attention: Attention, inputs: tuple[Tensor, Tensor, int, tuple[Tensor, Tensor]], _: Tensor
+    ) -> None:
+        """Forward hook of the alignment head's layer: keep the last position's queries [1, H, D], by the slot's keys,
+        as another slot may be prefilled at the same time."""
+        x, table, _start, (keys, _values) = inputs
+        self._queries[keys.data_ptr()] = attention.project(x[-1:], table[-1:])[0]
 
     def _draw_semantic(self, s: _Slot, logits: Tensor) -> int:
         """Index into [semantic codes…, im_end], by repetition-aware sampling."""

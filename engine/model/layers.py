@@ -64,12 +64,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, table: Tensor, start: int, cache: tuple[Tensor, Tensor] | None) -> Tensor:
         """x [..., T, C] at positions start..; table [T, D/2, 2]; cache k, v [..., S, G, D] or None (start 0)."""
-        c = self.config
-        q, k, v = self.wqkv(x).split([c.q_width, c.kv_width, c.kv_width], dim=-1)
-        q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in (q, k, v))
-        if c.qk_norm:
-            q, k = self.q_norm(q), self.k_norm(k)
-        q, k = apply_rope(q, table), apply_rope(k, table)
+        q, k, v = self.project(x, table)
         tokens = x.shape[-2]
         if cache is not None:
             end = start + tokens
@@ -78,6 +73,15 @@ class Attention(nn.Module):
             k, v = cache[0][..., :end, :, :], cache[1][..., :end, :, :]
         out = _attend(q, k, v, start)
         return self.wo(out.flatten(-2))
+
+    def project(self, x: Tensor, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x [..., T, C] -> rotated queries [..., T, H, D], rotated keys and values [..., T, G, D]."""
+        c = self.config
+        q, k, v = self.wqkv(x).split([c.q_width, c.kv_width, c.kv_width], dim=-1)
+        q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in (q, k, v))
+        if c.qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
+        return apply_rope(q, table), apply_rope(k, table), v
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:

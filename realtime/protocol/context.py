@@ -10,7 +10,7 @@ exactly one unit, in order; after `Cancelled` nothing of that utterance comes ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from realtime.audio.chunk import AudioChunk
 from realtime.errors import BadOrder, BadRequest, StreamFault, TooMuchText, UnknownVoice
@@ -202,11 +202,20 @@ class Context:
             stream.took_first_audio(ttfa_ms, now)
         self._take_audio(stream, current, chunk, unit, now)
 
+    def heard(self, utterance: int, positions: Sequence[tuple[int, float, int]]) -> None:
+        """(unit, seconds of its sound at the model's own speed, character of its spoken text), before that audio."""
+        current, stream = self._current(utterance)
+        if current is not None and stream is not None:
+            for unit, at_s, char in positions:
+                current.units[unit].words.hear(at_s * 1000 / stream.request.output.speed, char)
+
     def unit_done(self, utterance: int, unit: int, *, is_cut: bool) -> None:
         """The unit's audio is complete; `is_cut`: it hit its frame limit."""
-        current, _ = self._current(utterance)
-        if current is None:
+        current, stream = self._current(utterance)
+        if current is None or stream is None:
             return
+        if (timings := current.rest_of(unit)) is not None:
+            self._replies.append(timings)
         if is_cut:
             self._replies.append(Warning("unit_too_long", f"speech was cut: {current.units[unit].text[:80]!r}"))
         self._events += current.unit_done(unit)
@@ -332,8 +341,8 @@ class Context:
         return self._utterance, self._stream
 
     def _take_audio(self, stream: Stream, current: Utterance, chunk: AudioChunk, unit: int | None, now: float) -> None:
+        self._replies.append(current.take_audio(chunk, unit, stream.audio_ms, stream.since_ms(now)))
         stream.audio_ms += chunk.duration_ms
-        self._replies.append(current.take_audio(chunk, unit, stream.since_ms(now)))
 
     def _finish(self, stream: Stream, now: float, code: str | None = None, message: str = "") -> None:
         """`code`: what went wrong; None: nothing."""

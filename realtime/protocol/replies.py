@@ -17,6 +17,8 @@ class WordTiming:
     text: str
     start_ms: float
     end_ms: float
+    is_estimate: bool = False
+    """Not from the model's own alignment: the unit's words share its time by their lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ class Audio:
     """The unit's text as the client wrote it, with its first audio; else empty."""
     timings: tuple[WordTiming, ...] = ()
     """The words whose times became known with this chunk, in order."""
+
+    @property
+    def has_sound(self) -> bool:
+        """False: it brings nothing but timings (and `seq` is the next chunk's)."""
+        return bool(self.chunk.data or self.chunk.packets)
 
 
 @dataclass(frozen=True, slots=True)

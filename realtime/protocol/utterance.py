@@ -12,6 +12,7 @@ from realtime.errors import TooMuchText
 from realtime.protocol.events import End, Mark, SessionEvent, Speak
 from realtime.protocol.replies import Audio
 from realtime.protocol.request import StreamRequest
+from realtime.protocol.timings import UnitWords
 from realtime.protocol.turns import Turns
 from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Segmenter, is_speakable
@@ -81,8 +82,11 @@ class Unit:
     number: int
     text: str
     """As the client wrote it."""
+    words: UnitWords
     audio_ms: float = 0.0
     is_done: bool = False
+    last_time_ms: float = 0.0
+    """Of its last audio, since the stream's start."""
 
 
 @dataclass(slots=True)
@@ -169,7 +173,7 @@ class Utterance:
         events: list[SessionEvent] = []
         for written, spoken in chain.from_iterable(map(self._spoken, pieces)):
             if is_speakable(spoken):
-                unit = Unit(len(self.units), written)
+                unit = Unit(len(self.units), written, UnitWords(written, spoken))
                 self.units.append(unit)
                 events.append(Speak(self.number, unit.number, spoken))
         return events
@@ -184,10 +188,14 @@ class Utterance:
 
     # ---- what was sent and heard ---------------------------------------------------------------------
 
-    def take_audio(self, chunk: AudioChunk, unit_number: int | None, time_ms: float) -> Audio:
-        """Book a chunk of a unit (None: the container's end)."""
+    def take_audio(self, chunk: AudioChunk, unit_number: int | None, stream_ms: float, time_ms: float) -> Audio:
+        """Book a chunk of a unit (None: the container's end). `stream_ms`: audio of the stream before it."""
         unit = None if unit_number is None else self.units[unit_number]
         is_first = unit is not None and not unit.audio_ms
+        if unit is not None:
+            unit.last_time_ms = time_ms
+            if is_first:
+                unit.words.begin(stream_ms)
         reply = Audio(
             chunk,
             time_ms,
@@ -196,6 +204,7 @@ class Utterance:
             pts_ms=self.audio_ms,
             unit=unit_number,
             text=unit.text if unit is not None and is_first else "",
+            timings=tuple(unit.words.take()) if unit is not None else (),
         )
         self.next_seq += 1
         self.audio_ms += chunk.duration_ms
@@ -203,12 +212,28 @@ class Utterance:
             unit.audio_ms += chunk.duration_ms
         return reply
 
+    def rest_of(self, unit_number: int) -> Audio | None:
+        """The times of the unit's last words, once its audio is complete, as an Audio without sound."""
+        unit = self.units[unit_number]
+        if not (timings := unit.words.rest(unit.audio_ms)):
+            return None
+        return Audio(
+            AudioChunk(0.0),
+            unit.last_time_ms,
+            self.number,
+            self.next_seq,
+            self.audio_ms,
+            unit_number,
+            "",
+            tuple(timings),
+        )
+
     def split_at(self, played_ms: float | None) -> tuple[str, str]:
         """(spoken, remaining) text when the listener has heard `played_ms` (None: all that was sent).
 
-        An estimate: within a unit the text is taken to run evenly over its audio, and the cut falls behind the last
-        word begun. A unit whose audio is incomplete is scaled by the pace of the finished ones. A position outside
-        the audio sent is clamped: players report such.
+        The cut falls behind the last word begun, by the model's own alignment. Where it gives none this is an estimate:
+        the unit's text is taken to run evenly over its audio, and a unit whose audio is incomplete is scaled by the
+        pace of the finished ones. A position outside the audio sent is clamped: players report such.
         """
         is_known = played_ms is not None and not math.isnan(played_ms)
         heard_ms = min(max(played_ms or 0.0, 0.0), self.audio_ms) if is_known else self.audio_ms
@@ -222,7 +247,9 @@ class Utterance:
             elif heard_ms <= 0:
                 remaining.append(unit.text)
             else:
-                cut = _end_of_word(unit.text, round(min(1.0, heard_ms / total_ms) * len(unit.text)))
+                cut = unit.words.heard_until(heard_ms)
+                if cut is None:
+                    cut = _end_of_word(unit.text, round(min(1.0, heard_ms / total_ms) * len(unit.text)))
                 spoken.append(unit.text[:cut].strip())
                 remaining.append(unit.text[cut:].strip())
                 heard_ms = 0.0  # of later units nothing, also where sums of floats leave a trace of a millisecond

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from realtime.audio.chunk import AudioChunk
 from realtime.scheduler.job import (
     Failed,
+    Heard,
     MarkReached,
     SessionId,
     SpeechTimes,
@@ -29,6 +30,8 @@ class UnitChunk:
     chunk: AudioChunk
     times: SpeechTimes | None = None
     encode_s: float = 0.0
+    heard: tuple[Heard, ...] = ()
+    """What came to be known with this chunk; the encoder may hold some of that sound still."""
 
 
 @dataclass(frozen=True, slots=True)

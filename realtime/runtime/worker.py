@@ -6,7 +6,7 @@ import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from realtime.audio.chunk import AudioChunk
 from realtime.audio.encoder import AudioEncoder
@@ -14,6 +14,7 @@ from realtime.runtime.delivery import Delivery, StreamClosed, UnitChunk
 from realtime.runtime.mailbox import Mailbox
 from realtime.scheduler.job import (
     Failed,
+    Heard,
     MarkReached,
     Output,
     SessionId,
@@ -77,6 +78,7 @@ class _Voice:
     """Audio of earlier ones is dropped."""
     last_unit: int = 0
     times: SpeechTimes | None = None
+    heard: list[Heard] = field(default_factory=list)
 
 
 class Worker:
@@ -126,6 +128,7 @@ class Worker:
             if voice is not None:
                 voice.first_utterance = item.utterance
                 voice.encoder.discard()
+                voice.heard.clear()
             return []
         chunks = voice.encoder.close() if voice is not None else []
         self._voices.pop(item.session, None)
@@ -140,6 +143,7 @@ class Worker:
         if isinstance(output, UnitAudio):
             began = time.perf_counter()
             voice.times, voice.last_unit = output.times or voice.times, output.unit
+            voice.heard += output.heard
             chunks = voice.encoder.encode(output.pcm)
             return self._chunks(voice, output, chunks, time.perf_counter() - began)
         # Marks must be true: what the encoder still holds belongs before them. After UtteranceDone the container is
@@ -157,6 +161,9 @@ class Worker:
     ) -> list[Delivery]:
         made: list[Delivery] = []
         for chunk in chunks:
-            made.append(UnitChunk(output.session, output.utterance, voice.last_unit, chunk, voice.times, encode_s))
+            heard, voice.heard = tuple(voice.heard), []
+            made.append(
+                UnitChunk(output.session, output.utterance, voice.last_unit, chunk, voice.times, encode_s, heard)
+            )
             voice.times = None
         return made

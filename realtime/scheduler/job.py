@@ -104,14 +104,25 @@ class SpeechTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """At this time of the unit's sound (seconds, at the model's own speed) this character of its text is spoken."""
+
+    unit: int
+    at_s: float
+    char: int
+
+
+@dataclass(frozen=True, slots=True)
 class UnitAudio:
-    """PCM int16 at the engine's rate. `times` only on the first of an utterance."""
+    """PCM int16 at the engine's rate. `times` only on the first of an utterance. `heard`: of each frame, where the
+    engine can tell."""
 
     session: SessionId
     utterance: UtteranceId
     unit: int
     pcm: Pcm
     times: SpeechTimes | None = None
+    heard: tuple[Heard, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,6 +311,7 @@ class Scheduler:
             g.end = decoded.frame
         else:
             g.known = decoded.frame + 1
+            g.chars[decoded.frame] = decoded.char
             if g.known == g.max_frames:
                 g.end, g.is_cut = g.known, True
 
@@ -324,9 +325,9 @@ class Scheduler:
             return
         times = None if speech.has_sound else self._times(speech, result, now)
         pcm = audio.pcm[: frames * self._limits.frame_samples]
-        g.delivered += frames
         speech.heard(now, frames * self._limits.frame_s)
-        self._outputs.append(UnitAudio(session.id, speech.utterance, g.unit, pcm, times))
+        heard = g.deliver(frames, self._limits.frame_s)
+        self._outputs.append(UnitAudio(session.id, speech.utterance, g.unit, pcm, times, heard))
 
     def _times(self, speech: Speech, result: StepResult, now: float) -> SpeechTimes:
         prefill_s = speech.first_prefill.seconds if speech.first_prefill else 0.0

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from engine.api import Epoch, PrefillResult, Sampling, SlotId, Voice
-from realtime.scheduler.job import Mark, SessionId, Speak, UtteranceId
+from realtime.scheduler.job import Heard, Mark, SessionId, Speak, UtteranceId
 
 __all__ = ["Generation", "Session", "Speech"]
 
@@ -31,6 +31,15 @@ class Generation:
     vocoded: int = 0
     """Frames planned for the codec."""
     delivered: int = 0
+    chars: dict[int, int | None] = field(default_factory=dict)
+    """By frame, the character spoken in it (None: unknown), until its audio is delivered."""
+
+    def deliver(self, frames: int, frame_s: float) -> tuple[Heard, ...]:
+        """The audio of so many more frames goes out, with what is said in them."""
+        delivered = range(self.delivered, self.delivered + frames)
+        self.delivered += frames
+        chars = [(i, self.chars.pop(i, None)) for i in delivered]
+        return tuple(Heard(self.unit, i * frame_s, char) for i, char in chars if char is not None)
 
     @property
     def is_complete(self) -> bool:

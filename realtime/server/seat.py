@@ -141,6 +141,7 @@ class Seat:
         match delivery:
             case UnitChunk():
                 self._hub.metrics.audio_s.inc(delivery.chunk.duration_ms / 1000)
+                context.heard(delivery.utterance, [(h.unit, h.at_s, h.char) for h in delivery.heard])
                 context.audio(delivery.utterance, delivery.unit, delivery.chunk, _engine_parts_ms(delivery), now)
             case job.Warm():
                 context.warmed(delivery.voice.name)

@@ -27,7 +27,6 @@ from realtime.protocol.cartesia.request import buffer_delay_ms, socket_request
 from realtime.protocol.context import Context
 from realtime.protocol.contexts import ContextsDialect, SocketLimits, decoded
 from realtime.protocol.dialect import ContextKey
-from realtime.protocol.word_estimate import WordEstimate
 
 __all__ = ["MAX_CONTEXTS", "CartesiaSocket"]
 
@@ -52,7 +51,6 @@ class _Books:
     flushes: int = 0
     flush_id: int = 1
     """Of the audio that comes now: one more than the flushes that were answered."""
-    estimate: WordEstimate = field(default_factory=WordEstimate)
 
 
 class CartesiaSocket(ContextsDialect):
@@ -135,9 +133,10 @@ class CartesiaSocket(ContextsDialect):
         books.active_s = now
         match reply:
             case replies.Audio():
-                self._send_for(key, chunk_message(reply) | {"flush_id": books.flush_id})
-                if (words := books.estimate.words(reply)) and books.has_timestamps:
-                    self._send_for(key, timestamps_message(words) | {"flush_id": books.flush_id})
+                if reply.has_sound:
+                    self._send_for(key, chunk_message(reply) | {"flush_id": books.flush_id})
+                if books.has_timestamps and reply.timings:
+                    self._send_for(key, timestamps_message(reply.timings) | {"flush_id": books.flush_id})
             case replies.Flushed(seq=seq):
                 if seq in books.asked_flushes:
                     books.asked_flushes.remove(seq)

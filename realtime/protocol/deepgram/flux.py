@@ -145,7 +145,7 @@ class FluxSocket(LastingDialect):
         if turn is None:
             return
         match reply:
-            case replies.Audio(chunk=chunk) if turn.interruption is None:
+            case replies.Audio(chunk=chunk, has_sound=True) if turn.interruption is None:
                 if not turn.has_sound:
                     turn.has_sound = True
                     self._send({"type": "SpeechStarted", "speech_id": turn.speech_id})

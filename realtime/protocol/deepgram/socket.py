@@ -64,7 +64,7 @@ class DeepgramSocket(LastingDialect):
 
     def _say_reply(self, key: ContextKey, reply: replies.Reply, now: float) -> None:
         match reply:
-            case replies.Audio(chunk=chunk):
+            case replies.Audio(chunk=chunk, has_sound=True):
                 self._send(chunk.data)
             case replies.Flushed():
                 self._send(sequence_message("Flushed", next(self._sequence)))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from realtime.protocol.replies import Audio, WordTiming
-from realtime.protocol.word_estimate import WordEstimate
+from realtime.protocol.replies import WordTiming
 
 __all__ = ["Alignment", "characters"]
 
@@ -33,13 +32,9 @@ class Alignment:
 
     def __init__(self, *, is_synced: bool) -> None:
         self._is_synced, self._end_ms = is_synced, 0.0
-        self._estimate = WordEstimate()
 
-    def of(self, reply: Audio) -> dict[str, Any] | None:
+    def of(self, words: Sequence[WordTiming]) -> dict[str, Any] | None:
         """The field's value for the words that one message brings; None if it brings none."""
-        return self.of_words(self._estimate.words(reply))
-
-    def of_words(self, words: Sequence[WordTiming]) -> dict[str, Any] | None:
         if not words:
             return None
         chars, starts_ms, durations_ms = characters(words)

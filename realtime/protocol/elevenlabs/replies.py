@@ -25,8 +25,8 @@ ERROR_NAMES = {
 
 def audio_message(reply: Audio, alignment: Alignment, context: dict[str, str]) -> dict[str, Any]:
     """`context` is the field that names it, or nothing."""
-    times = alignment.of(reply)
-    sound = base64.b64encode(reply.chunk.data).decode()
+    times = alignment.of(reply.timings)
+    sound = base64.b64encode(reply.chunk.data).decode() if reply.has_sound else None
     return {"audio": sound, "isFinal": False, **context, "alignment": times, "normalizedAlignment": times}
 
 

@@ -145,7 +145,8 @@ class LiveDialect:
     def _collect(self, now: float) -> None:
         """What the context said since, in the protocol's words."""
         for reply in self._context.replies():
-            if not self._is_shut:
+            is_wanted = self._with_timestamps or not isinstance(reply, replies.Audio) or reply.has_sound
+            if is_wanted and not self._is_shut:
                 self._frames.append(encode(self._translate(reply)))
             if isinstance(reply, replies.Finish):
                 self._quiet_since_s = now

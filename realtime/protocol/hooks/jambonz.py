@@ -62,7 +62,7 @@ class JambonzSocket(LastingDialect):
 
     def _say_reply(self, key: ContextKey, reply: replies.Reply, now: float) -> None:
         match reply:
-            case replies.Audio(chunk=chunk):
+            case replies.Audio(chunk=chunk, has_sound=True):
                 self._send(chunk.data)
             case replies.Finish(code=str() as code, message=message):
                 self._send(self._error(code, message, None))

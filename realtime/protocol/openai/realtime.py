@@ -147,7 +147,7 @@ class RealtimeSocket(ContextsDialect):
         if response is None:
             return
         match reply:
-            case replies.Audio() if not response.is_cancelled:
+            case replies.Audio(has_sound=True) if not response.is_cancelled:
                 for event in response.heard(reply):
                     self._say(event)
             case replies.Finish():

@@ -25,7 +25,6 @@ from realtime.protocol.cartesia.request import body_output, raw_output, speech_r
 from realtime.protocol.cartesia.socket import CartesiaSocket
 from realtime.protocol.contexts import SocketLimits
 from realtime.protocol.replies import Audio, Finish, Reply
-from realtime.protocol.word_estimate import WordEstimate
 from realtime.server.body import read_json
 from realtime.server.hub import Hub
 from realtime.server.refusal import retry_headers, status_of
@@ -96,15 +95,16 @@ def _events(context_id: str, *, has_timestamps: bool) -> Pieces:
     """Server-sent events; a failure behind the first of them is one more."""
 
     async def pieces(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
-        has_begun, estimate = False, WordEstimate()
+        has_begun = False
         try:
             async for reply in replies:
                 match reply:
                     case Audio():
-                        yield _event(chunk_message(reply), context_id)
-                        has_begun = True
-                        if (words := estimate.words(reply)) and has_timestamps:
-                            yield _event(timestamps_message(words), context_id)
+                        if reply.has_sound:
+                            yield _event(chunk_message(reply), context_id)
+                            has_begun = True
+                        if has_timestamps and reply.timings:
+                            yield _event(timestamps_message(reply.timings), context_id)
                     case Finish():
                         yield _event(done_message(), context_id)
         except StreamFault as fault:

@@ -23,7 +23,6 @@ from realtime.protocol.elevenlabs.multi import MultiStream
 from realtime.protocol.elevenlabs.request import socket_settings, speech_request
 from realtime.protocol.elevenlabs.single import SingleStream
 from realtime.protocol.replies import Audio, Reply, WordTiming
-from realtime.protocol.word_estimate import WordEstimate
 from realtime.server.body import read_json
 from realtime.server.hub import Hub
 from realtime.server.refusal import retry_headers, status_of
@@ -117,18 +116,17 @@ class _Speech:
 
 
 async def _timed_lines(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
-    estimate = WordEstimate()
     async for reply in replies:
         if isinstance(reply, Audio):
-            yield msgspec.json.encode(timed_sound(reply.chunk.data, estimate.words(reply))) + b"\n"
+            yield msgspec.json.encode(timed_sound(reply.chunk.data, reply.timings)) + b"\n"
 
 
 async def _timed_whole(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
-    data, words, estimate = bytearray(), list[WordTiming](), WordEstimate()
+    data, words = bytearray(), list[WordTiming]()
     async for reply in replies:
         if isinstance(reply, Audio):
             data += reply.chunk.data
-            words += estimate.words(reply)
+            words += reply.timings
     yield msgspec.json.encode(timed_sound(bytes(data), words))
 
 

@@ -108,7 +108,7 @@ async def _events(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
     has_sound = False
     try:
         async for reply in replies:
-            if isinstance(reply, Audio):
+            if isinstance(reply, Audio) and reply.has_sound:
                 has_sound = True
                 yield event_line(sound_event(reply))
             elif isinstance(reply, Finish):

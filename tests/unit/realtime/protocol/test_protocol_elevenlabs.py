@@ -227,7 +227,7 @@ def test_one_stream_from_the_first_text_to_the_empty_one() -> None:
     talk.send({"text": "Hello there. ", "try_trigger_generation": True}, {"text": "Bye"}, {"text": ""})
     talk.run()
     assert sound(talk) == ["0:Hello there."] * 2 + ["1:Bye"] * 2
-    assert [message["isFinal"] for message in talk.maps] == [False] * 4 + [True]
+    assert [message["isFinal"] for message in talk.maps] == [False] * 6 + [True]  # each unit's times behind it
     assert talk.shut is not None
     assert talk.shut.code == 1000
 
@@ -299,9 +299,9 @@ WORDS = (WordTiming("Hi", 0.0, 200.0), WordTiming("you", 300.0, 600.0))
 
 def test_synced_alignments_count_from_the_begin_of_the_context() -> None:
     alignment = Alignment(is_synced=True)
-    assert alignment.of_words(()) is None
-    first = alignment.of_words(WORDS[:1])
-    second = alignment.of_words(WORDS[1:])
+    assert alignment.of(()) is None
+    first = alignment.of(WORDS[:1])
+    second = alignment.of(WORDS[1:])
     assert first is not None
     assert second is not None
     assert first["chars"] == ["H", "i", " "]
@@ -314,11 +314,11 @@ def test_unsynced_alignments_add_up_to_the_synced_ones() -> None:
     """What a client finds that adds the end of each alignment to its clock."""
     alignment, clock_ms, starts = Alignment(is_synced=False), 0, []
     for word in WORDS:
-        part = alignment.of_words((word,))
+        part = alignment.of((word,))
         assert part is not None
         starts += [clock_ms + start_ms for start_ms in part["charStartTimesMs"]]
         clock_ms += part["charStartTimesMs"][-1] + part["charDurationsMs"][-1]
-    whole = Alignment(is_synced=True).of_words(WORDS)
+    whole = Alignment(is_synced=True).of(WORDS)
     assert whole is not None
     assert starts == whole["charStartTimesMs"]
 

@@ -21,7 +21,7 @@ def spoken(text: str, *chunks_ms: float, done: int = 0) -> Utterance:
     utterance.feed(text)
     for chunk_ms in chunks_ms:
         unit = next(u for u in utterance.units if u.audio_ms < 100 * len(u.text))
-        utterance.take_audio(AudioChunk(chunk_ms, b"x"), unit.number, 0.0)
+        utterance.take_audio(AudioChunk(chunk_ms, b"x"), unit.number, 0.0, 0.0)
     for number in range(done):
         utterance.unit_done(number)
     return utterance
@@ -75,10 +75,10 @@ def test_no_word_is_lost_doubled_or_moved(
     utterance = Utterance(1, Segmenter(100), normalizes=False)
     utterance.feed(" ".join(words))
     for number in range(min(done, len(utterance.units))):
-        utterance.take_audio(AudioChunk(1_000, b"x"), number, 0.0)
+        utterance.take_audio(AudioChunk(1_000, b"x"), number, 0.0, 0.0)
         utterance.unit_done(number)
     under_way = min(done, len(utterance.units) - 1)
     for chunk_ms in chunks_ms if utterance.units else []:
-        utterance.take_audio(AudioChunk(chunk_ms, b"x"), max(under_way, 0), 0.0)
+        utterance.take_audio(AudioChunk(chunk_ms, b"x"), max(under_way, 0), 0.0, 0.0)
     heard, remaining = utterance.split_at(played_ms)
     assert (heard + " " + remaining).split() == words
