@@ -69,7 +69,7 @@ class Report:
     """For each sentence: frames from the start that are equal in every codebook, of PATH_FRAMES."""
     codebooks: list[CodebookAgreement]
     word_difference: float | None
-    """Word edits between both recognised texts over words; None: no recogniser is installed."""
+    """Word edits between both recognised texts over words; None: nobody listened."""
 
     def failures(self) -> list[str]:
         found = [
@@ -109,8 +109,9 @@ def _fp8(folder: Path) -> DualAR:
 
 
 @torch.inference_mode()
-def compare(folder: Path, device: str) -> Report:
-    """Both precisions of a checkpoint on "cpu" or "cuda". Raises what loading raises."""
+def compare(folder: Path, device: str, *, listens: bool) -> Report:
+    """Both precisions of a checkpoint on "cpu" or "cuda". `listens` also has the words recognised, of use only for a voice
+    that speaks. Raises what loading raises."""
     tokenizer, codec = Tokenizer(folder), Codec.load(folder)
     prompts = PromptBuilder(tokenizer, codec.config.n_codebooks)
     voice = next(iter(read_voices(folder, codec.config.codebook_sizes, "willow").values()))
@@ -119,6 +120,8 @@ def compare(folder: Path, device: str) -> Report:
     codes = [[_greedy(backend, prompt, PATH_FRAMES) for prompt in columns] for backend in pair]
     followed = [_equal_frames(a, b) for a, b in zip(*codes, strict=True)]
     agreement = _agreement(folder, columns, codes[0])
+    if not listens:
+        return Report(followed, agreement, None)
     words = _word_difference([[_spoken(backend, prompt, codec) for prompt in columns] for backend in pair], codec)
     return Report(followed, agreement, words)
 
