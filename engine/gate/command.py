@@ -35,10 +35,6 @@ def _correctness(options: argparse.Namespace) -> int:
 
     folder = BUNDLED_VOICE if options.model == "bundled" else Path(options.model)
     report = compare(folder, options.device, listens=not options.no_listen)
-        BUNDLED_VOICE if options.model == "bundled" else Path(options.model),
-        options.device,
-        listens=not options.no_listen,
-    )
     console = Console()
     table = Table("sentence", f"frames followed, of {PATH_FRAMES}")
     for text, frames in zip(SENTENCES, report.followed, strict=True):

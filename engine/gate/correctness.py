@@ -110,8 +110,8 @@ def _fp8(folder: Path) -> DualAR:
 
 @torch.inference_mode()
 def compare(folder: Path, device: str, *, listens: bool) -> Report:
-    """Both precisions of a checkpoint on "cpu" or "cuda". `listens` also has the words recognised, of use only for a voice
-    that speaks. Raises what loading raises."""
+    """Both precisions of a checkpoint on "cpu" or "cuda". `listens` also has the words recognised, of use only for a
+    voice that speaks. Raises what loading raises."""
     tokenizer, codec = Tokenizer(folder), Codec.load(folder)
     prompts = PromptBuilder(tokenizer, codec.config.n_codebooks)
     voice = next(iter(read_voices(folder, codec.config.codebook_sizes, "willow").values()))
