@@ -103,3 +103,21 @@ def test_livekit(server: ServerProcess, tmp_path: Path, plugin: str) -> None:
 @pytest.mark.parametrize("plugin", ["fishaudio", "elevenlabs", "cartesia", "deepgram", "openai"])
 def test_livekit_is_told_of_a_wrong_key(locked: ServerProcess, tmp_path: Path, plugin: str) -> None:
     assert run("livekit", "livekit_tts", locked, tmp_path, plugin, "--wrong-key")["error"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "service"),
+    [
+        ("pipecat", "fish"),
+        ("pipecat", "elevenlabs"),
+        ("pipecat", "cartesia"),
+        ("pipecat", "deepgram"),
+        ("pipecat", "openai"),
+        ("pipecat-1.12", "fish"),
+    ],
+)
+def test_pipecat(server: ServerProcess, tmp_path: Path, environment: str, service: str) -> None:
+    found = run(environment, "pipecat_tts", server, tmp_path, service)
+    assert_understood(found)
+    if service in ("elevenlabs", "cartesia"):
+        assert " ".join(found["words"]).split()[-1] == TEXTS[0].split()[-1]
