@@ -27,7 +27,16 @@ export interface ReadyEvent {
   limits: Record<string, unknown>;
 }
 
-/** `data` for byte formats, `packets` for `opus_packets`; the other one is empty. */
+/** All words of a chunk (one piece of text) that are known so far, in seconds from its beginning; it replaces the one before. */
+export interface Alignment {
+  segments: { text: string; start: number; end: number }[];
+  audio_duration: number;
+}
+
+/**
+ * `data` for byte formats, `packets` for `opus_packets`; the other one is empty. The rest is set on
+ * `/v1/tts/live/with-timestamp`, where the last event of a chunk may bring its `alignment` and no sound.
+ */
 export interface AudioEvent {
   type: "audio";
   utterance: number;
@@ -36,6 +45,12 @@ export interface AudioEvent {
   durationMs: number;
   data: Uint8Array;
   packets: Uint8Array[];
+  /** The chunk's text. */
+  content: string;
+  alignment: Alignment | null;
+  chunkSeq: number;
+  /** Where the chunk begins in the stream. */
+  chunkOffsetS: number;
 }
 
 export interface FlushedEvent {

@@ -39,7 +39,7 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def test_the_readmes_have_examples() -> None:
-    assert (len(PYTHON), len(NODE)) == (3, 2)
+    assert (len(PYTHON), len(NODE)) == (4, 2)
 
 
 @pytest.mark.parametrize("example", PYTHON, ids=range(len(PYTHON)))

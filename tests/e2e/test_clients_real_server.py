@@ -53,6 +53,19 @@ async def test_the_first_event_is_ready_and_the_last_is_finish(server: ServerPro
     assert [audio.seq for audio in sound] == list(range(len(sound)))
 
 
+async def test_word_times_come_by_chunk_and_replace_one_another(server: ServerProcess) -> None:
+    """These are estimates, as tones have no words: the times of a chunk come behind its sound."""
+    heard: dict[int, list[str]] = {}
+    async with AsyncClient(f"{server.ws}/with-timestamp") as client:
+        async for audio in client.speak("Hello there, you. And a second sentence.", format="pcm"):
+            if audio.alignment is not None:
+                heard[audio.chunk_seq] = [segment.text for segment in audio.alignment.segments]
+                ends = [segment.end for segment in audio.alignment.segments]
+                assert ends == sorted(ends)
+                assert ends[-1] <= audio.alignment.audio_duration
+    assert [word for words in heard.values() for word in words] == "Hello there, you. And a second sentence.".split()
+
+
 @pytest.mark.parametrize("voice", ["low", "high"])
 async def test_packets_decode_to_the_voice(server: ServerProcess, voice: str) -> None:
     decoder = OpusPacketDecoder()

@@ -67,7 +67,7 @@ export class Speaker extends EventTarget {
     for await (const event of stream) {
       this.dispatchEvent(new CustomEvent(event.type, { detail: event }));
       if (this.#turn !== turn) continue;
-      if (event.type === "audio") await this.#player.push(event);
+      if (event.type === "audio" && event.durationMs > 0) await this.#player.push(event);
       else if (event.type === "finish") {
         await this.#player.end();
         return event;

@@ -9,7 +9,7 @@ export function pack(event, fields = {}) {
 }
 
 /**
- * One frame -> an event; null for what this client does not know, and for audio without sound.
+ * One frame -> an event; null for what this client does not know, and for audio without sound or times.
  * Throws ServerError for every kind of "no", ProtocolError for what is no event at all.
  */
 export function parse(frame) {
@@ -85,7 +85,8 @@ const READERS = {
   audio: (f) => {
     const data = f.bytes("audio");
     const packets = f.packets("packets");
-    if (data.length === 0 && packets.length === 0) return null;
+    const alignment = f.map("alignment", null);
+    if (data.length === 0 && packets.length === 0 && alignment === null) return null;
     return {
       type: "audio",
       utterance: f.number("utterance"),
@@ -94,6 +95,10 @@ const READERS = {
       durationMs: f.number("duration_ms"),
       data,
       packets,
+      content: f.text("content"),
+      alignment,
+      chunkSeq: f.number("chunk_seq"),
+      chunkOffsetS: f.number("chunk_audio_offset_sec"),
     };
   },
   flushed: (f) => ({ type: "flushed", seq: f.number("seq"), audioMs: f.number("audio_ms") }),

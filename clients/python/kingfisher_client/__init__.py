@@ -13,12 +13,13 @@ from kingfisher_client.errors import (
     StreamBroken,
     StreamError,
 )
-from kingfisher_client.events import Audio, Cancelled, Event, Finish, Flushed, Ready, Warning
+from kingfisher_client.events import Alignment, Audio, Cancelled, Event, Finish, Flushed, Ready, Segment, Warning
 from kingfisher_client.sound import OpusPacketDecoder, save_wav
 from kingfisher_client.stream import Stream
 from kingfisher_client.sync import Client, SyncStream
 
 __all__ = [
+    "Alignment",
     "AsyncClient",
     "Audio",
     "Cancelled",
@@ -34,6 +35,7 @@ __all__ = [
     "OpusPacketDecoder",
     "ProtocolError",
     "Ready",
+    "Segment",
     "ServerError",
     "Stream",
     "StreamBroken",

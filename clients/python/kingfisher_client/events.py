@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Audio", "Cancelled", "Event", "Finish", "Flushed", "Ready", "Warning"]
+__all__ = ["Alignment", "Audio", "Cancelled", "Event", "Finish", "Flushed", "Ready", "Segment", "Warning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,29 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A word and when it is heard, in seconds from the beginning of its chunk."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """All words of a chunk that are known so far: it replaces the one before."""
+
+    segments: tuple[Segment, ...] = ()
+    audio_duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Audio:
-    """`data` for byte formats, `packets` for `opus_packets`; `pts_ms` is its place in the utterance."""
+    """`data` for byte formats, `packets` for `opus_packets`; `pts_ms` is its place in the utterance.
+
+    On `/v1/tts/live/with-timestamp` the fields of its *chunk* (one piece of text) are set too; the last of a chunk
+    may bring its `alignment` and no sound.
+    """
 
     utterance: int = 0
     seq: int = 0
@@ -28,6 +49,12 @@ class Audio:
     duration_ms: float = 0.0
     data: bytes = b""
     packets: tuple[bytes, ...] = ()
+    content: str = ""
+    """The chunk's text."""
+    alignment: Alignment | None = None
+    chunk_seq: int = 0
+    chunk_audio_offset_sec: float = 0.0
+    """Where the chunk begins in the stream."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def pack(event: str, **fields: Any) -> bytes:
 
 
 def parse(frame: bytes | str) -> Event | None:
-    """One frame -> an event; None for what this client does not know, and for audio without sound.
+    """One frame -> an event; None for what this client does not know, and for audio without sound or times.
 
     Raises ServerError for every kind of "no", ProtocolError for what is no event at all.
     """
@@ -56,4 +56,5 @@ def parse(frame: bytes | str) -> Event | None:
         event = msgspec.convert(fields, kind)
     except (msgspec.ValidationError, TypeError) as error:
         raise ProtocolError(f"the server sent a broken {name!r} event: {error}") from None
-    return None if isinstance(event, Audio) and not (event.data or event.packets) else event
+    is_empty = isinstance(event, Audio) and not (event.data or event.packets or event.alignment)
+    return None if is_empty else event
