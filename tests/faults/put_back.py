@@ -95,7 +95,7 @@ FAULTS = (
     ),
     Fault(
         "N", 101, "clients/python/kingfisher_client/wire.py",
-        "return None if isinstance(event, Audio) and not (event.data or event.packets) else event", "return event",
+        "return None if is_empty else event", "return event",
         "tests/unit/clients/test_clients_wire.py::test_audio_without_sound_and_unknown_events_are_skipped",
     ),
     Fault(
