@@ -18,6 +18,7 @@ FORBIDDEN: dict[str, set[str]] = {
     "engine.prompt": {"torch", "realtime", "engine.backends", "engine.model"},
     "engine.model": {"asyncio", "realtime", "engine.backends", "engine.cuda", "engine.runner"},
     "engine.codec": {"asyncio", "realtime", "engine.backends", "engine.cuda", "engine.runner"},
+    "engine.quant": {"asyncio", "realtime", "engine.backends", "engine.cuda", "engine.runner"},
     "engine.null": {"torch", "asyncio", "realtime"},
     "realtime.protocol": {
         "asyncio",

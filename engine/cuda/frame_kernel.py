@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from engine.config import ModelConfig, StackConfig
-from engine.cuda.fp8 import quantize_channels
 from engine.cuda.kernels import Kernels, KernelSpec
 from engine.cuda.ops import LOG2_E, expect, pointer
 from engine.cuda.slot_state import _SCRATCH_STRUCT_BYTES, KvPool, SlotState, _SlotState, _state_struct
 from engine.cuda.weights import ModelWeights
+from engine.quant.formats import PER_ROW, quantise
 
 __all__ = ["FrameKernel", "Geometry", "PackedWeights", "ProductPlan", "pack_product"]
 
@@ -206,8 +206,8 @@ def pack_product(plan: ProductPlan, blocks: int, warps: int, weight: Tensor) -> 
         raw = values.view(torch.uint8)
         lane_bytes = 8
     else:
-        values, scale = quantize_channels(weight)
-        raw = values.view(torch.uint8)
+        quantised = quantise(weight, PER_ROW)
+        raw, scale = quantised.values.view(torch.uint8), quantised.scale
         lane_bytes = 4
     cut = raw.view(blocks, groups, plan.chunk_rows, plan.parts, warps, steps, 4, lane_bytes)
     cut = cut.permute(0, 3, 1, 4, 5, 2, 6, 7)  # b p r w s n j e

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.cuda.fp8 import quantize_channels
 from engine.cuda.ops import Activation, Product, expect
+from engine.quant.formats import PER_ROW, quantise
 
 __all__ = ["Bf16Linear", "Fp8Linear", "Linear", "linear"]
 
@@ -64,5 +64,5 @@ def linear(weight: Tensor, *, fp8: bool) -> Linear:
     """From a weight [N, K] of any float dtype."""
     if not fp8:
         return Bf16Linear(weight.to(torch.bfloat16).contiguous())
-    quantized, scale = quantize_channels(weight)
-    return Fp8Linear(quantized, scale, torch.ones((), device=weight.device))
+    quantised = quantise(weight, PER_ROW)
+    return Fp8Linear(quantised.values, quantised.scale.flatten(), torch.ones((), device=weight.device))

@@ -5,7 +5,7 @@
 * trained voices only: the words recognised in the sound of both.
 
 On a GPU both precisions run on the CUDA backend. On a CPU the reference backend plays both, with weights rounded as the
-device stores them: per output channel to E4M3, activations in fp16 (what decode uses; see `engine.cuda.fp8`).
+device stores them: per output channel to E4M3, activations in fp16 (what decode uses; see `engine.cuda.frame_kernel`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from engine.api import Sampling
 from engine.backends.base import Backend, VocodeRow
 from engine.backends.reference import ReferenceBackend
 from engine.codec.codec import Codec
-from engine.cuda.fp8 import quantize_channels
 from engine.load import load_model
 from engine.model.dual_ar import DualAR
 from engine.prompt import PromptBuilder
+from engine.quant.formats import PER_ROW, quantise
 from engine.tokenizer import Tokenizer
 from engine.voices import read_voices
 
@@ -90,8 +90,7 @@ def round_to_fp8_(model: DualAR) -> None:
     """Weights of the layers' products as the device stores them, and their inputs in fp16."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) and "layers." in name:
-            values, scale = quantize_channels(module.weight.data)
-            module.weight.data = values.float() * scale[:, None]
+            module.weight.data = quantise(module.weight.data, PER_ROW).dequantised()
             module.register_forward_pre_hook(lambda _, inputs: (inputs[0].half().float(),))
 
 

@@ -18,12 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import ModelConfig
-from engine.cuda.fp8 import (
-    dequantize_mx,
-    quantize_channels,
-    quantize_mx,
-)
 from engine.model.dual_ar import DualAR
+from engine.quant.formats import GROUPS_128, MX_32, PER_ROW, PER_TENSOR, SQUARES_128, Grouping, quantise
 from engine.tokenizer import Tokenizer
 from engine.weights import load as load_weights
 
@@ -39,44 +35,22 @@ def fp16(x: Tensor) -> Tensor:
     return x.half().float()
 
 
-def rows(x: Tensor) -> Tensor:
-    values, scale = quantize_channels(x.flatten(0, -2))
-    return (values.float() * scale[:, None]).view(x.shape)
+def rounded(grouping: Grouping) -> Round:
+    def rounds(x: Tensor) -> Tensor:
+        return quantise(x.flatten(0, -2), grouping).dequantised().view(x.shape)
 
-
-def groups(size: int) -> Round:
-    def quantise(x: Tensor) -> Tensor:
-        width = x.shape[-1]
-        padded = nn.functional.pad(x, (0, -width % size)).unflatten(-1, (-1, size))
-        return rows(padded).flatten(-2)[..., :width]
-
-    return quantise
-
-
-def blocks(x: Tensor) -> Tensor:
-    n, k = x.shape
-    padded = nn.functional.pad(x, (0, -k % 128, 0, -n % 128))
-    tiles = padded.unflatten(1, (-1, 128)).unflatten(0, (-1, 128)).permute(0, 2, 1, 3)
-    return rows(tiles.flatten(2)).view(tiles.shape).permute(0, 2, 1, 3).reshape(padded.shape)[:n, :k]
-
-
-def tensor_wide(x: Tensor) -> Tensor:
-    return rows(x.reshape(1, -1)).view(x.shape)
-
-
-def mx(x: Tensor) -> Tensor:
-    return dequantize_mx(*quantize_mx(x.flatten(0, -2))).view(x.shape)
+    return rounds
 
 
 SCHEMES: dict[str, tuple[Round, Round]] = {
     "bf16": (bf16, bf16),
-    "W channel, A fp16 (W8A16)": (rows, fp16),
-    "W channel, A row": (rows, rows),
-    "W tensor, A row": (tensor_wide, rows),
-    "W tensor, A tensor": (tensor_wide, tensor_wide),
-    "W 128x128, A 1x128 (bsgemm)": (blocks, groups(128)),
-    "W 128x128, A fp16": (blocks, fp16),
-    "W 1x32, A 1x32 UE8M0 (mxfp8)": (mx, mx),
+    "W channel, A fp16 (W8A16)": (rounded(PER_ROW), fp16),
+    "W channel, A row": (rounded(PER_ROW), rounded(PER_ROW)),
+    "W tensor, A row": (rounded(PER_TENSOR), rounded(PER_ROW)),
+    "W tensor, A tensor": (rounded(PER_TENSOR), rounded(PER_TENSOR)),
+    "W 128x128, A 1x128 (bsgemm)": (rounded(SQUARES_128), rounded(GROUPS_128)),
+    "W 128x128, A fp16": (rounded(SQUARES_128), fp16),
+    "W 1x32, A 1x32 UE8M0 (mxfp8)": (rounded(MX_32), rounded(MX_32)),
 }
 
 

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from engine.api import Sampling
 from engine.config import ModelConfig
-from engine.cuda.fp8 import quantize_channels
 from engine.cuda.frame_kernel import FrameKernel, Geometry, PackedWeights, pack_product
 from engine.cuda.random_model import S2_PRO
 from engine.cuda.slot_state import KvPool, SlotState, arm
 from engine.cuda.weights import ModelWeights
 from engine.model.dual_ar import DualAR, KvCache
+from engine.quant.formats import PER_ROW, quantise
 from engine.weights import expected_shapes
 from tests.unit.csrc.emulated import EmulatedKernels, drawn
 
@@ -48,8 +48,7 @@ GREEDY = Sampling(temperature=1e-6, top_p=0.9, top_k=30, seed=5)
 
 
 def dequantised(weight: Tensor) -> Tensor:
-    values, scale = quantize_channels(weight)
-    return values.float() * scale[:, None]
+    return quantise(weight, PER_ROW).dequantised()
 
 
 def make_model() -> DualAR:
@@ -183,11 +182,12 @@ def test_packing_is_a_permutation_with_scales() -> None:
         weight = drawn(torch.Generator().manual_seed(1), geometry.blocks * plan.rows, plan.k)
         packed = pack_product(plan, geometry.blocks, geometry.warps, weight)
         chunks = packed.view(geometry.blocks, -1, plan.chunk_bytes)
-        values, scale = (weight.half(), None) if plan.half else quantize_channels(weight)
+        quantised = quantise(weight, PER_ROW)
+        values = weight.half() if plan.half else quantised.values
         got = chunks[:, :, : plan.weight_bytes].flatten().sort().values
         assert torch.equal(got, values.contiguous().view(torch.uint8).flatten().sort().values), name
         scales = chunks[:, :, plan.weight_bytes :].contiguous().view(torch.float32)[..., : plan.chunk_rows]
-        expected = torch.ones(weight.shape[0]) if scale is None else scale
+        expected = torch.ones(weight.shape[0]) if plan.half else quantised.scale
         by_group = expected.view(geometry.blocks, 1, -1, plan.chunk_rows).expand(-1, plan.parts, -1, -1)
         assert torch.equal(scales.reshape(by_group.shape), by_group), name
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.cuda.fp8 import E4M3_MAX
 from engine.cuda.ops import Activation, Product, add_norm, attend, embed, fast_attend, swiglu
 from engine.model.layers import apply_rope, rope_table
+from engine.quant.formats import E4M3_MAX
 from tests.unit.csrc.emulated import EmulatedKernels, drawn
 
 BF16_TOLERANCE = 2.0**-8
