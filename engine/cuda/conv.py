@@ -16,7 +16,7 @@ from torch import Tensor
 from engine.cuda.kernels import Kernels, KernelSpec
 from engine.cuda.ops import expect, pointer
 
-__all__ = ["ConvActivation", "ConvWeight", "Grid", "Rows", "Tile", "Workspace", "choose_grid", "conv"]
+__all__ = ["ConvActivation", "ConvWeight", "Grid", "Rows", "Tile", "Workspace", "choose_grid", "conv", "spec_of"]
 
 MULTIPROCESSORS = 132
 """Blocks worth having at once; a hint, not a limit (H100 and H200 have that many)."""
@@ -158,7 +158,7 @@ class _ConvParams(Structure):
     ]
 
 
-def _spec(tile: Tile) -> KernelSpec:
+def spec_of(tile: Tile) -> KernelSpec:
     names = ("KF_BM", "KF_BN", "KF_BK", "KF_STAGES", "KF_WARPS_M", "KF_WARPS_N")
     sizes = (tile.m, tile.n, tile.k, tile.stages, tile.warps_m, tile.warps_n)
     return KernelSpec("conv.cu", "conv", tile.threads, _ConvParams, tuple(zip(names, sizes, strict=True)))
@@ -225,4 +225,4 @@ def conv(
         activation=int(activation),
     )
     launch_grid = (grid.tiles_n, grid.tiles_m, grid.splits)
-    kernels.launch(_spec(grid.tile), launch_grid, params, shared_bytes=grid.tile.shared_bytes)
+    kernels.launch(spec_of(grid.tile), launch_grid, params, shared_bytes=grid.tile.shared_bytes)

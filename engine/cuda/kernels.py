@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from engine.cuda.nvrtc import NvrtcError, compile_source, nvrtc_version
+
 __all__ = ["CSRC", "CudaError", "CudaKernels", "KernelSpec", "Kernels", "compile_options", "source_fingerprint"]
 
 CSRC = Path(__file__).parents[2] / "csrc"
@@ -71,9 +73,9 @@ class CudaKernels:
     """Kernels of the current device. Compiles on first use; call `launch` once per shape before capturing a graph."""
 
     def __init__(self, arch: str, cache: Path | None = None) -> None:
-        from cuda.bindings import driver, nvrtc  # only on machines with a GPU
+        from cuda.bindings import driver  # only on machines with a GPU
 
-        self._driver, self._nvrtc, self._arch = driver, nvrtc, arch
+        self._driver, self._arch = driver, arch
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self._cache = cache or root / "kingfisher" / "kernels"
         self._sources = source_fingerprint()
@@ -120,31 +122,18 @@ class CudaKernels:
 
     def _image(self, spec: KernelSpec) -> bytes:
         options = compile_options(spec, self._arch)
-        version = self._check(self._nvrtc.nvrtcVersion(), "nvrtc")
-        key = hashlib.sha256(repr((self._sources, spec.source, options, version)).encode()).hexdigest()[:24]
+        key = hashlib.sha256(repr((self._sources, spec.source, options, nvrtc_version())).encode()).hexdigest()[:24]
         target = self._cache / f"{Path(spec.source).stem}-{key}.cubin"
         if target.exists():
             return target.read_bytes()
-        image = self._compile(spec, options)
+        try:
+            image = compile_source((CSRC / spec.source).read_text(), spec.source, options).cubin
+        except NvrtcError as error:
+            raise CudaError(str(error)) from None
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
             file.write(image)
         Path(file.name).rename(target)  # whole or not there: two processes may compile at once
-        return image
-
-    def _compile(self, spec: KernelSpec, options: list[str]) -> bytes:
-        nvrtc = self._nvrtc
-        source = (CSRC / spec.source).read_bytes()
-        program = self._check(nvrtc.nvrtcCreateProgram(source, spec.source.encode(), 0, [], []), spec.source)
-        encoded = [option.encode() for option in options]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = b" " * self._check(nvrtc.nvrtcGetProgramLogSize(program), spec.source)
-            nvrtc.nvrtcGetProgramLog(program, log)
-            raise CudaError(f"{spec.source} does not compile:\n{log.decode(errors='replace')}")
-        image = b" " * self._check(nvrtc.nvrtcGetCUBINSize(program), spec.source)
-        self._check(nvrtc.nvrtcGetCUBIN(program, image), spec.source)
-        nvrtc.nvrtcDestroyProgram(program)
         return image
 
     def _check(self, answer: tuple[Any, ...], what: str) -> Any:
