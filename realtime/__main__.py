@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.api import Engine
 from engine.null import NullEngine
+from realtime.audio.opus import prepare_opus
 from realtime.config import CHOICES, ServerConfig, SettingError
 
 __all__ = ["load_engine_for", "main"]
@@ -131,7 +132,12 @@ def _serve(config: ServerConfig, _: argparse.Namespace) -> int:
     logging.basicConfig(
         level=config.log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", stream=sys.stderr
     )
-    return serve(config, lambda: load_engine_for(config))
+
+    def load() -> Engine:
+        prepare_opus()
+        return load_engine_for(config)
+
+    return serve(config, load)
 
 
 def _voices(config: ServerConfig, options: argparse.Namespace) -> int:

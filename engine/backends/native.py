@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from engine.api import Pcm, Sampling
 from engine.backends.base import BackendResult, Columns, VocodeRow
-from engine.backends.native_build import CompilerMissing, build_library
 from engine.backends.native_layout import CTensor, codec_struct, list_tensors, model_struct
 from engine.codec.codec import Codec
 from engine.model.dual_ar import DualAR
+from engine.native_build import CompilerMissing, build_library
 
 __all__ = ["CompilerMissing", "NativeBackend"]
 
@@ -63,7 +63,7 @@ class NativeBackend:
         self.slots, self.context_tokens = slots, context_tokens
         self._codec = codec
         self._hop = codec.config.hop_samples
-        self._library = _load(str(build_library()))
+        self._library = _load(str(build_library("cpu/api.cpp")))
         # The library reads some of these for as long as it lives.
         self._tensors = list_tensors(model, codec, context_tokens)
         self._model = self._create(model)

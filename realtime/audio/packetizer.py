@@ -41,7 +41,8 @@ class Packetizer:
     def silence(self) -> bytes:
         """One packet of it, between runs."""
         assert self._is_drained, "there is sound to come first"
-        return self.opus.encode(np.zeros(self.opus.frame_samples, np.int16))
+        (packet,) = self.opus.encode(np.zeros(self.opus.frame_samples, np.int16))
+        return packet
 
     def discard(self) -> None:
         self._resampler.drain()
@@ -50,11 +51,10 @@ class Packetizer:
         self._is_drained = True
 
     def _encode(self, pcm: Pcm) -> tuple[bytes, ...]:
-        held = np.concatenate([self._held, pcm])
-        size = self.opus.frame_samples
-        count = len(held) // size
-        self._held = held[count * size :]
-        return tuple(self.opus.encode(held[i * size : (i + 1) * size]) for i in range(count))
+        held = np.concatenate([self._held, pcm]) if len(self._held) else pcm
+        whole = len(held) - len(held) % self.opus.frame_samples
+        self._held = held[whole:]
+        return self.opus.encode(held[:whole])
 
 
 class OpusPacketsEncoder:

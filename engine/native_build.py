@@ -1,4 +1,4 @@
-"""Compile the C++ library of the native backend for this very CPU, once, and keep it in the user's cache.
+"""Compile a C++ library of csrc/ for this very CPU, once, and keep it in the user's cache.
 
 The file's name holds a hash of the sources, the compiler and the CPU's features, so a change of any of them builds
 anew. A build is written aside and renamed into place: two processes may build at once, and none sees half a file.
@@ -19,7 +19,7 @@ __all__ = ["BuildFailed", "CompilerMissing", "build_library"]
 
 log = logging.getLogger(__name__)
 
-SOURCES = Path(__file__).parents[2] / "csrc" / "cpu"
+SOURCES = Path(__file__).parents[1] / "csrc"
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 BUILD_TIMEOUT_S = 300
 
@@ -32,17 +32,19 @@ class BuildFailed(RuntimeError):
     """The compiler refused the sources; the message holds what it said."""
 
 
-def build_library() -> Path:
-    """The shared library, compiled if it is not in the cache. Raises CompilerMissing, BuildFailed."""
+def build_library(source: str) -> Path:
+    """The shared library of this file in csrc/, compiled if it is not in the cache. It may include what lies beside it.
+    Raises CompilerMissing, BuildFailed."""
+    path = SOURCES / source
     compiler = _find_compiler()
-    target = _cache_folder() / f"kingfisher-{_fingerprint(compiler)}.so"
+    target = _cache_folder() / f"kingfisher-{path.parent.name}-{_fingerprint(compiler, path.parent)}.so"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    log.info("compiling the native backend for this CPU (once)")
+    log.info("compiling %s for this CPU (once)", source)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / "library.so"
-        command = [compiler, *FLAGS, "-o", str(made), str(SOURCES / "api.cpp")]
+        command = [compiler, *FLAGS, "-o", str(made), str(path)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired:
@@ -57,7 +59,7 @@ def _find_compiler() -> str:
     for name in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
         if found := shutil.which(name):
             return found
-    raise CompilerMissing("the native backend needs a C++ compiler (Debian: apt-get install g++)")
+    raise CompilerMissing("native code needs a C++ compiler (Debian: apt-get install g++)")
 
 
 def _cache_folder() -> Path:
@@ -65,9 +67,9 @@ def _cache_folder() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "kingfisher"
 
 
-def _fingerprint(compiler: str) -> str:
+def _fingerprint(compiler: str, folder: Path) -> str:
     digest = hashlib.sha256()
-    for source in sorted(SOURCES.iterdir()):
+    for source in sorted(folder.iterdir()):
         digest.update(source.name.encode() + source.read_bytes())
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
     digest.update(repr((compiler, version, FLAGS, platform.machine(), _cpu_features())).encode())
