@@ -86,8 +86,9 @@ class DecodeLoop:
                 self._publish(outputs)
 
     def _collect(self, ticket: Ticket) -> None:
-        while not self._engine.is_done(ticket) and self._take_in(POLL_S):
-            self._order_prefill(time.monotonic())
+        is_running = True
+        while is_running and not self._engine.is_done(ticket):
+            is_running = self._take_in(POLL_S)
         result = self._engine.collect(ticket)
         self._scheduler.apply(result, time.monotonic())
         self._observe(StepTimes(result.decode_s, result.vocode_s, len(result.decoded)))
@@ -107,9 +108,12 @@ class DecodeLoop:
         return HEARTBEAT_S if wake_s is None else min(max(wake_s - now, 0.0), HEARTBEAT_S)
 
     def _take_in(self, timeout_s: float) -> bool:
-        """Pass on what came in, or comes within the timeout; False from the time that Stop did."""
-        for item in self._inbox.take_all(timeout_s):
-            now = time.monotonic()
+        """Pass on what came in, or comes within the timeout, and order the prefill that it may ask for; False from the
+        time that Stop came."""
+        if not (items := self._inbox.take_all(timeout_s)):
+            return not self._is_over
+        now = time.monotonic()
+        for item in items:
             if isinstance(item, Stop):
                 self._is_over = True
             elif isinstance(item, PrefillResult):
@@ -118,6 +122,7 @@ class DecodeLoop:
                 self._scheduler.prefill_failed(item.order, item.code, item.message, now)
             else:
                 self._scheduler.submit(item, now)
+        self._order_prefill(now)
         return not self._is_over
 
 
