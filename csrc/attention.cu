@@ -2,7 +2,8 @@
 //
 // Decode has one row per slot; prefill has many rows of one slot, and works because `prepare` writes the keys and values
 // of all rows before `attend` reads any. Three launches: prepare (q/k norm, RoPE, append), attend (keys split over
-// blocks and warps, tensor cores), combine (join the splits, convert for the output projection).
+// blocks and warps, tensor cores) or attend_prompt (rows of one slot, which share what they read), combine (join the
+// splits, convert for the output projection).
 //
 // Layouts (G kv heads, S positions, D = KF_HEAD_DIM): keys bf16 [slots, G, S, D]; values bf16 [slots, G, S/2, D, 2]:
 // a pair of positions stands together, as the tensor core's B operand wants it.
@@ -68,6 +69,7 @@ struct AttendParams {
     int kv_heads;
     int context;
     int splits;
+    int rows;         // B
     float scale_log2; // log2(e) / sqrt(D)
 };
 
@@ -81,14 +83,15 @@ KF_KERNEL_RESIDENT(attention_attend, AttendParams, ATTEND_THREADS, 3) {
     int length = p.row_position[row] + 1, blocks = (length + KEY_BLOCK - 1) / KEY_BLOCK;
     long long base = (static_cast<long long>(p.row_slot[row]) * p.kv_heads + kv_head) * p.context * D;
     u32 q[D / 16][2];
-    load_queries<D>(p.q + (static_cast<long long>(row) * p.heads + kv_head * group) * D, group, q);
+    int head = kv_head * group + warp_lane() / 4;
+    load_queries<D>(warp_lane() / 4 < group ? p.q + (static_cast<long long>(row) * p.heads + head) * D : nullptr, q);
     Softmax softmax;
     float out[D / 8][2] = {};
     int end = blocks * (split + 1) / p.splits;
     for (int block = blocks * split / p.splits + warp_index(); block < end; block += ATTEND_WARPS) {
         long long start = base + static_cast<long long>(block) * KEY_BLOCK * D;
-        int valid = length - block * KEY_BLOCK;
-        attend_block<D>(p.keys + start, p.values + start, q, valid, p.scale_log2, 0, softmax, out);
+        int left = length - block * KEY_BLOCK;
+        attend_block<D>(p.keys + start, p.values + start, q, left, left, p.scale_log2, 0, softmax, out);
     }
     // Join the warps: [warp][head][D + largest, total].
     store_part<D>(reinterpret_cast<float*>(shared) + (warp_index() * MAX_GROUP + warp_lane() / 4) * (D + 2), true, 0,
@@ -112,6 +115,43 @@ KF_KERNEL_RESIDENT(attention_attend, AttendParams, ATTEND_THREADS, 3) {
             p.stats[2 * place] = largest;
             p.stats[2 * place + 1] = sum;
         }
+    }
+}
+
+// Rows of one slot, the first row's: a warp has the heads of a few neighbouring rows (8 / group), and the warps of a block
+// walk the same keys, so that they come from memory once and then from L1. A row of another slot gets a value that means
+// nothing. Grid (splits, kv heads, rows in blocks).
+KF_KERNEL_RESIDENT(attention_attend_prompt, AttendParams, ATTEND_THREADS, 3) {
+    KF_SHARED(shared);
+    int split = blockIdx.x, kv_head = blockIdx.y, group = p.heads / p.kv_heads, rows_of_warp = MAX_GROUP / group;
+    int first = (blockIdx.z * ATTEND_WARPS + warp_index()) * rows_of_warp;
+    int mine = warp_lane() / 4, row = first + mine / group, head = kv_head * group + mine % group;
+    bool exists = mine < rows_of_warp * group && row < p.rows;
+    int length = exists ? p.row_position[row] + 1 : 0, written = 0;
+    for (int r = first; r < min(first + rows_of_warp, p.rows); r++) written = max(written, p.row_position[r] + 1);
+    long long base = (static_cast<long long>(p.row_slot[0]) * p.kv_heads + kv_head) * p.context * D;
+    u32 q[D / 16][2];
+    load_queries<D>(exists ? p.q + (static_cast<long long>(row) * p.heads + head) * D : nullptr, q);
+    Softmax softmax;
+    float out[D / 8][2] = {};
+    int blocks = (written + KEY_BLOCK - 1) / KEY_BLOCK, end = blocks * (split + 1) / p.splits;
+    for (int block = blocks * split / p.splits; block < end; block++) {
+        long long start = base + static_cast<long long>(block) * KEY_BLOCK * D;
+        int before = block * KEY_BLOCK;
+        attend_block<D>(p.keys + start, p.values + start, q, length - before, written - before, p.scale_log2, 0, softmax,
+                        out);
+    }
+    // Through shared memory, [warp][query][D + largest, total], so that the stores to memory are whole lines.
+    float* parts = reinterpret_cast<float*>(shared) + warp_index() * MAX_GROUP * (D + 2);
+    store_part<D>(parts + mine * (D + 2), true, 0, softmax, out);
+    __syncwarp();
+    int held = min(rows_of_warp, p.rows - first) * group;
+    for (int i = warp_lane(); i < held * D; i += 32) {
+        int query = i / D, dim = i % D;
+        long long place = (static_cast<long long>(first + query / group) * p.splits + split) * p.heads + kv_head * group
+                          + query % group;
+        p.partial[place * D + dim] = parts[query * (D + 2) + dim];
+        if (dim < 2) p.stats[2 * place + dim] = parts[query * (D + 2) + D + dim];
     }
 }
 

@@ -389,14 +389,14 @@ KF_DEVICE void attend_slow(Frame& f, int layer, int unit, int row, int kv_head, 
                      + (static_cast<long long>(f.shared.row_slot[row]) * KV_HEADS + kv_head) * f.p.context * D;
     int half = warp_index() % 2, g = warp_lane() / 4;
     u32 q[D / 16][2];
-    load_queries<D>(&f.shared.q[0][0][0], GROUP, q);
+    load_queries<D>(g < GROUP ? f.shared.q[0][g] : nullptr, q);
     Softmax softmax;
     float out[TILES][2] = {};
     int end = blocks * (split + 1) / SPLITS;
     for (int block = blocks * split / SPLITS + warp_index() / 2; block < end; block += WARPS / 2) {
         long long start = base + static_cast<long long>(block) * KEY_BLOCK * D;
-        attend_block<D>(f.p.keys + start, f.p.values + start, q, length - block * KEY_BLOCK, f.p.scale_log2,
-                        half * TILES, softmax, out);
+        int left = length - block * KEY_BLOCK;
+        attend_block<D>(f.p.keys + start, f.p.values + start, q, left, left, f.p.scale_log2, half * TILES, softmax, out);
     }
     float* parts = f.shared.scratch;  // [WARPS / 2][GROUP][D + 2]
     store_part<D>(parts + (warp_index() / 2 * GROUP + g) * (D + 2), g < GROUP, half * TILES, softmax, out);

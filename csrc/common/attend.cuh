@@ -1,6 +1,7 @@
-// One warp, 16 keys at a time, the query heads of one kv head: scores, running softmax, weighted values, on tensor cores.
+// One warp, 16 keys at a time, up to 8 queries of one kv head: scores, running softmax, weighted values, on tensor cores.
 //
-// The group's heads (at most 8) are rows 0..7 of a 16-row tile; rows 8..15 are zero and cost nothing that is not idle.
+// The queries are rows 0..7 of a 16-row tile; rows 8..15 are zero and cost nothing that is not idle. They are the heads of
+// one position's group, or of the groups of a few positions of one slot.
 // Layouts as in attention.cu: keys [position, D]; values [position / 2, D, 2]. D is the head dim.
 #pragma once
 
@@ -11,17 +12,17 @@ constexpr int MAX_GROUP = 8;
 
 struct Softmax {
     float largest = -KF_INFINITY;
-    float total = 0.0f;  // this lane's share; the four lanes of a head hold the whole
+    float total = 0.0f;  // this lane's share; the four lanes of a query hold the whole
 };
 
-// The A operand of the scores: head g's dims, or zeros where the group has no head g. q bf16 [group, D].
+// The A operand of the scores: the dims of this lane's query g, bf16 [D], or zeros where it is null.
 template <int D>
-KF_DEVICE void load_queries(const u16* q, int group, u32 (&fragments)[D / 16][2]) {
-    u32 g = warp_lane() / 4, j = warp_lane() % 4;
+KF_DEVICE void load_queries(const u16* query, u32 (&fragments)[D / 16][2]) {
+    u32 j = warp_lane() % 4;
 #pragma unroll
     for (int i = 0; i < D / 32; i++) {
         uint4 dims = make_uint4(0, 0, 0, 0);
-        if (g < group) dims = *reinterpret_cast<const uint4*>(q + g * D + 32 * i + 8 * j);
+        if (query) dims = *reinterpret_cast<const uint4*>(query + 32 * i + 8 * j);
         fragments[2 * i][0] = dims.x;
         fragments[2 * i][1] = dims.y;
         fragments[2 * i + 1][0] = dims.z;
@@ -29,7 +30,7 @@ KF_DEVICE void load_queries(const u16* q, int group, u32 (&fragments)[D / 16][2]
     }
 }
 
-// Scores of 16 keys: lane (g, j) gets those of head g for keys 2j, 2j+1 and 8+2j, 8+2j+1.
+// Scores of 16 keys: lane (g, j) gets those of query g for keys 2j, 2j+1 and 8+2j, 8+2j+1.
 template <int D>
 KF_DEVICE void score_block(const u16* keys, const u32 (&q)[D / 16][2], float (&scores)[4]) {
     u32 g = warp_lane() / 4, j = warp_lane() % 4;
@@ -53,7 +54,7 @@ KF_DEVICE void score_block(const u16* keys, const u32 (&q)[D / 16][2], float (&s
 }
 
 // out += P V for 16 keys and TILES tiles of dims. Lane g of the B operand reads dims g * D/8 + first_tile .., so tile t
-// of the output is dim g * D/8 + first_tile + t: lane (g, j) holds head g, dims of 2j and 2j+1.
+// of the output is dim g * D/8 + first_tile + t: lane (g, j) holds query g, dims of 2j and 2j+1.
 template <int D, int TILES>
 KF_DEVICE void add_values(const u16* values, const u32 (&weights)[2], int valid, int first_tile, float (&out)[TILES][2]) {
     u32 g = warp_lane() / 4, j = warp_lane() % 4;
@@ -78,10 +79,11 @@ KF_DEVICE void add_values(const u16* values, const u32 (&weights)[2], int valid,
     }
 }
 
-// One block of keys, of which `valid` exist, into the running softmax of each head. scale_log2 = log2(e) / sqrt(D).
+// One block of keys into the running softmax of each query. Of the block this lane's query sees the first `seen` keys
+// (fewer than one: none), and the first `written` exist. scale_log2 = log2(e) / sqrt(D).
 template <int D, int TILES>
-KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D / 16][2], int valid, float scale_log2,
-                            int first_tile, Softmax& softmax, float (&out)[TILES][2]) {
+KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D / 16][2], int seen, int written,
+                            float scale_log2, int first_tile, Softmax& softmax, float (&out)[TILES][2]) {
     u32 j = warp_lane() % 4;
     float scores[4];
     score_block<D>(keys, q, scores);
@@ -89,11 +91,13 @@ KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int key = 8 * (i / 2) + 2 * j + i % 2;
-        scores[i] = key < valid ? scores[i] * scale_log2 : -KF_INFINITY;
+        scores[i] = key < seen ? scores[i] * scale_log2 : -KF_INFINITY;
         largest = fmaxf(largest, scores[i]);
     }
     for (int mask = 1; mask < 4; mask *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, mask));
-    float rescale = exp2f(softmax.largest - largest);
+    // A query that has seen no key yet has nothing to compare with: infinity less infinity is not a number.
+    float base = largest == -KF_INFINITY ? 0.0f : largest;
+    float rescale = exp2f(softmax.largest - base);
     softmax.largest = largest;
     softmax.total *= rescale;
 #pragma unroll
@@ -104,14 +108,14 @@ KF_DEVICE void attend_block(const u16* keys, const u16* values, const u32 (&q)[D
     u32 weights[2];
 #pragma unroll
     for (int tile = 0; tile < 2; tile++) {
-        float w0 = exp2f(scores[2 * tile] - largest), w1 = exp2f(scores[2 * tile + 1] - largest);
+        float w0 = exp2f(scores[2 * tile] - base), w1 = exp2f(scores[2 * tile + 1] - base);
         softmax.total += w0 + w1;
         weights[tile] = ptx::pack_bf16(w0, w1);
     }
-    add_values<D, TILES>(values, weights, valid, first_tile, out);
+    add_values<D, TILES>(values, weights, written, first_tile, out);
 }
 
-// What a warp has of head g into its place [D + 2]: its tiles' dims, then the largest score and the total.
+// What a warp has of query g into its place [D + 2]: its tiles' dims, then the largest score and the total.
 template <int D, int TILES>
 KF_DEVICE void store_part(float* place, bool exists, int first_tile, const Softmax& softmax, const float (&out)[TILES][2]) {
     u32 j = warp_lane() % 4;

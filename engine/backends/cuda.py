@@ -106,7 +106,7 @@ class CudaBackend:
         self._prefill_stream = device.stream(urgent=False)
         self._buckets = batch_buckets(slots)
         self._frame = FrameBuffers.empty(weights, slots, where, fp8=fp8)
-        self._prefill = SlowBuffers.empty(config.slow, PREFILL_BUCKETS[-1], where, fp8=fp8)
+        self._prefill = SlowBuffers.empty(config.slow, PREFILL_BUCKETS[-1], where, fp8=fp8, one_slot=True)
         self._codec_cells = min(MAX_CODEC_CELLS, slots * CODEC_WIDTHS[-1])
         self._codec_buckets = {w: batch_buckets(min(slots, self._codec_cells // w)) for w in CODEC_WIDTHS}
         self._chain = CodecChain(

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from engine.config import StackConfig
 from engine.cuda.kernels import Kernels
-from engine.cuda.ops import Activation, Product, add_norm, attend, embed, fast_attend, swiglu
+from engine.cuda.ops import Activation, Product, add_norm, attend, attention_blocks, embed, fast_attend, swiglu
 from engine.cuda.slot_state import KvPool, SlotState, sample_residual, sample_semantic
 from engine.cuda.weights import LayerWeights, ModelWeights
 
-__all__ = ["FrameBuffers", "SlowBuffers", "decode_frame", "prefill_rows", "splits_for"]
+__all__ = ["FrameBuffers", "SlowBuffers", "decode_frame", "prefill_rows"]
 
 RESIDENT_BLOCKS = 3 * 132
 """Attention blocks that run at once: three on each multiprocessor."""
@@ -26,21 +26,23 @@ MAX_SPLITS = 16
 MAX_WAVES = 4
 
 
-def splits_for(rows: int, kv_heads: int) -> int:
-    """Into how many parts the keys of each row are split: as few as fill the device in whole waves.
-
-    A last wave that is nearly empty costs as much as a full one. Fewer, longer parts are better otherwise.
+def splits_for(blocks: int) -> int:
+    """Into how many parts the keys of each row are split, for so many blocks a part: as few as fill the device in whole
+    waves. A last wave that is nearly empty costs as much as a full one. Fewer, longer parts are better otherwise.
     """
-    pairs = rows * kv_heads
     best, best_filled = 1, 0.0
     for splits in range(1, MAX_SPLITS + 1):
-        waves = -(-pairs * splits // RESIDENT_BLOCKS)
-        filled = pairs * splits / (waves * RESIDENT_BLOCKS)
+        waves = -(-blocks * splits // RESIDENT_BLOCKS)
+        filled = blocks * splits / (waves * RESIDENT_BLOCKS)
         if splits > 1 and waves > MAX_WAVES:
             break
         if filled > best_filled + 0.02:
             best, best_filled = splits, filled
     return best
+
+
+def _splits(stack: StackConfig, rows: int, *, one_slot: bool) -> int:
+    return splits_for(attention_blocks(rows, stack.heads, stack.kv_heads, one_slot=one_slot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,15 @@ class SlowBuffers:
     q: Tensor
     partial: Tensor
     stats: Tensor
+    one_slot: bool
+    """Whether all rows of a pass are positions of one slot, as in prefill."""
 
     @classmethod
-    def empty(cls, stack: StackConfig, rows: int, device: torch.device, *, fp8: bool) -> SlowBuffers:
+    def empty(
+        cls, stack: StackConfig, rows: int, device: torch.device, *, fp8: bool, one_slot: bool = False
+    ) -> SlowBuffers:
         # The most (row, split) pairs of any batch up to `rows`.
-        pairs = max(r * splits_for(r, stack.kv_heads) for r in range(1, rows + 1)) * stack.heads
+        pairs = max(r * _splits(stack, r, one_slot=one_slot) for r in range(1, rows + 1)) * stack.heads
         return cls(
             _StackBuffers.empty(stack, rows, device, fp8=fp8),
             torch.zeros(rows, dtype=torch.int32, device=device),
@@ -100,6 +106,7 @@ class SlowBuffers:
             torch.zeros((rows, stack.heads, stack.head_dim), dtype=torch.bfloat16, device=device),
             torch.zeros(pairs * stack.head_dim, device=device),
             torch.zeros(pairs * 2, device=device),
+            one_slot,
         )
 
 
@@ -259,7 +266,7 @@ def _slow_layers(
 ) -> Product | None:
     """All layers; what the last one adds is returned for the final norm to add. `kv_only` stops at the last KV."""
     stack, b = weights.config.slow, buffers.stack
-    splits = splits_for(rows, stack.kv_heads)
+    splits = _splits(stack, rows, one_slot=buffers.one_slot)
     pairs = rows * splits * stack.heads
     partial = buffers.partial[: pairs * stack.head_dim].view(rows, splits, stack.heads, stack.head_dim)
     stats = buffers.stats[: pairs * 2].view(rows, splits, stack.heads, 2)
@@ -283,6 +290,7 @@ def _slow_layers(
             stats,
             None if last_kv else attended,
             eps=stack.norm_eps,
+            one_slot=buffers.one_slot,
         )
         if last_kv:
             return None

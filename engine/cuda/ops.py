@@ -20,6 +20,7 @@ __all__ = [
     "Product",
     "add_norm",
     "attend",
+    "attention_blocks",
     "embed",
     "expect",
     "fast_attend",
@@ -241,7 +242,7 @@ class _PrepareParams(Structure):
 class _AttendParams(Structure):
     _fields_ = [
         *((name, c_void_p) for name in ("q", "keys", "values", "row_slot", "row_position", "partial", "stats")),
-        *((name, c_int) for name in ("heads", "kv_heads", "context", "splits")),
+        *((name, c_int) for name in ("heads", "kv_heads", "context", "splits", "rows")),
         ("scale_log2", c_float),
     ]
 
@@ -253,13 +254,20 @@ class _CombineParams(Structure):
     ]
 
 
-def _attention_specs(head_dim: int) -> tuple[KernelSpec, KernelSpec, KernelSpec]:
+def _attention_specs(head_dim: int, *, one_slot: bool) -> tuple[KernelSpec, KernelSpec, KernelSpec]:
     defines = (("KF_HEAD_DIM", head_dim),)
+    attend = "attention_attend_prompt" if one_slot else "attention_attend"
     return (
         KernelSpec("attention.cu", "attention_prepare", 256, _PrepareParams, defines),
-        KernelSpec("attention.cu", "attention_attend", 32 * ATTEND_WARPS, _AttendParams, defines),
+        KernelSpec("attention.cu", attend, 32 * ATTEND_WARPS, _AttendParams, defines),
         KernelSpec("attention.cu", "attention_combine", COMBINE_THREADS, _CombineParams, defines),
     )
+
+
+def attention_blocks(rows: int, heads: int, kv_heads: int, *, one_slot: bool) -> int:
+    """Blocks that `attend` launches for each split of the keys."""
+    rows_of_block = ATTEND_WARPS * (MAX_HEAD_GROUP // (heads // kv_heads)) if one_slot else 1
+    return kv_heads * -(-rows // rows_of_block)
 
 
 def attend(
@@ -277,9 +285,11 @@ def attend(
     out: Activation | None,
     *,
     eps: float,
+    one_slot: bool = False,
 ) -> None:
     """Append each row's key and value to its slot, then attend to everything up to its position.
 
+    `one_slot`: the rows are positions of the first row's slot, and share what they read; others' outputs mean nothing.
     qkv [B, (H+2G)*D]; keys bf16 [slots, G, S, D]; values bf16 [slots, G, S/2, D, 2]; q scratch bf16 [B, H, D];
     partial fp32 [B, splits, H, D] and stats fp32 [B, splits, H, 2] scratch. `out` None: only append.
     """
@@ -296,7 +306,7 @@ def attend(
     expect(rope, "rope", (rope.shape[0], head_dim // 2, 2), torch.float32)
     expect(row_slot, "row_slot", (rows,), torch.int32)
     expect(row_position, "row_position", (rows,), torch.int32)
-    prepare_spec, attend_spec, combine_spec = _attention_specs(head_dim)
+    prepare_spec, attend_spec, combine_spec = _attention_specs(head_dim, one_slot=one_slot)
     q_norm, k_norm = norms or (None, None)
     prepare = _PrepareParams(
         _product(qkv, rows, (heads + 2 * kv_heads) * head_dim),
@@ -328,10 +338,12 @@ def attend(
         kv_heads,
         context,
         splits,
+        rows,
         LOG2_E / math.sqrt(head_dim),
     )
     shared_bytes = ATTEND_WARPS * MAX_HEAD_GROUP * (head_dim + 2) * 4
-    kernels.launch(attend_spec, (splits, kv_heads, rows), attend_params, shared_bytes=shared_bytes)
+    row_blocks = attention_blocks(rows, heads, kv_heads, one_slot=one_slot) // kv_heads
+    kernels.launch(attend_spec, (splits, kv_heads, row_blocks), attend_params, shared_bytes=shared_bytes)
     width = heads * head_dim
     combine = _CombineParams(pointer(partial), pointer(stats), *_output(out, rows, width), heads, splits)
     assert width <= 4 * COMBINE_THREADS, "one thread makes four values of a row"

@@ -215,6 +215,59 @@ def test_attend_appends_and_attends_to_ragged_slots(
         assert float((value(out) - want).norm() / want.norm()) < ATTENTION_TOLERANCE
 
 
+@pytest.mark.parametrize("splits", [1, 4])
+@pytest.mark.parametrize(("start", "count", "padding"), [(0, 21, 0), (37, 9, 7), (150, 1, 3)])
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(2, 2, 64), (6, 2, 64), (8, 2, 128), (8, 1, 64)])
+def test_rows_of_one_slot_attend_as_each_would_alone(
+    kernels: EmulatedKernels,
+    random: torch.Generator,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    start: int,
+    count: int,
+    padding: int,
+    splits: int,
+) -> None:
+    """`count` positions from `start` on of slot 1; `padding` rows after them write to slot 0 and mean nothing."""
+    slots, context, rows, width = 2, 160, count + padding, heads * head_dim
+    k = normal(random, slots, kv_heads, context, head_dim, dtype=torch.bfloat16)
+    v = normal(random, slots, kv_heads, context, head_dim, dtype=torch.bfloat16)
+    # What an earlier owner left behind must not be felt, whatever it is.
+    k[1, :, start:] = v[1, :, start:] = float("nan")
+    v = v.unflatten(2, (-1, 2)).transpose(3, 4).contiguous()
+    slot = torch.tensor([1] * count + [0] * padding, dtype=torch.int32)
+    position = torch.tensor([*range(start, start + count)] + [0] * padding, dtype=torch.int32)
+    qkv, _ = product(random, rows, (heads + 2 * kv_heads) * head_dim, scaled=False)
+    norms = (normal(random, head_dim, dtype=torch.bfloat16), normal(random, head_dim, dtype=torch.bfloat16))
+    rope = rope_table(head_dim, 1e6, context, bf16=True)
+    answers = []
+    for one_slot in (False, True):
+        keys, values, out = k.clone(), v.clone(), activation(rows, width, fp8=False)
+        attend(
+            kernels,
+            qkv,
+            norms,
+            rope,
+            slot,
+            position,
+            keys,
+            values,
+            poisoned(rows, heads, head_dim),
+            poisoned(rows, splits, heads, head_dim, dtype=torch.float32),
+            poisoned(rows, splits, heads, 2, dtype=torch.float32),
+            out,
+            eps=EPS,
+            one_slot=one_slot,
+        )
+        answers.append((keys, values, value(out)))
+    (_, _, want), (_, _, got) = answers
+    assert float((got[:count] - want[:count]).norm() / want[:count].norm()) < ATTENTION_TOLERANCE
+    assert bool(got.isfinite().all())
+    for alone, together in zip(answers[0][:2], answers[1][:2], strict=True):
+        assert torch.equal(alone.view(torch.int16), together.view(torch.int16))
+
+
 @pytest.mark.parametrize("qk_norm", [False, True])
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 2, 64), (8, 2, 128)])
 def test_fast_attend_one_frame_position_by_position(
