@@ -23,6 +23,7 @@ from realtime.protocol.fish.wire import decode
 from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Segmenter, is_speakable
 from tests.dialect_talk import DialectTalk
+from tests.fuzz.http_targets import HTTP_TARGETS, http_seeds
 from tests.golden.wire.vendors import CONVERSATIONS
 from tests.session_talk import Talk
 
@@ -143,11 +144,13 @@ def clip(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target for target in (server_wire, request, client_wire, session, vendors, text, clip)
-}
+} | HTTP_TARGETS
 
 
 def seeds(target: str) -> list[bytes]:
     """Inputs to begin with."""
+    if target in HTTP_TARGETS:
+        return http_seeds(target)
     vectors = msgspec.json.decode(VECTORS.read_bytes())
     ours = [bytes.fromhex(vector["hex"]) for vector in vectors["from_client"]]
     theirs = [bytes.fromhex(vector["hex"]) for vector in vectors["from_server"]]
