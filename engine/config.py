@@ -15,8 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["AlignmentHead", "ConfigError", "ModelConfig", "StackConfig"]
+__all__ = ["FP8_SCHEMES", "QUANT_METHOD", "AlignmentHead", "ConfigError", "ModelConfig", "StackConfig"]
 
+QUANT_METHOD = "kingfisher-fp8"
+"""Names our own layout in config.json, so that no other reader takes it for one it knows."""
+FP8_SCHEMES = ("channels", "bsgemm", "mxfp8")
+"""What a converted checkpoint may be in (engine.quant.schemes)."""
 
 _FAST_KEYS = (
     "dim",
@@ -90,6 +94,8 @@ class ModelConfig:
     rope_table_bf16: bool = True
     alignment: AlignmentHead | None = None
     """None: no head of this model tells which character is being spoken."""
+    fp8_scheme: str | None = None
+    """How the layers' products are stored (engine.quant.schemes). None: as plain floats."""
 
     def __post_init__(self) -> None:
         if self.alignment is not None and not (
@@ -164,6 +170,12 @@ class _Section:
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
             raise self._wrong(key, "a positive number", value)
         return float(value)
+
+    def text(self, key: str) -> str:
+        value = self._get(key, None)
+        if not isinstance(value, str):
+            raise self._wrong(key, "a string", value)
+        return value
 
     def flag(self, key: str, default: bool) -> bool:
         value = self._get(key, default)
@@ -252,6 +264,7 @@ def _model(
         tie_word_embeddings=is_tied,
         rope_table_bf16=top.flag("rope_table_bf16", True),
         alignment=_alignment(top),
+        fp8_scheme=_fp8_scheme(top),
     )
 
 
@@ -260,3 +273,13 @@ def _alignment(top: _Section) -> AlignmentHead | None:
     if not top.has("alignment_layer") and not top.has("alignment_head"):
         return None
     return AlignmentHead(top.index("alignment_layer"), top.index("alignment_head"))
+
+
+def _fp8_scheme(top: _Section) -> str | None:
+    """Of a checkpoint that `kingfisher convert` wrote. Other quantisations are refused: their files differ."""
+    if not top.has("quantization_config"):
+        return None
+    section = top.section("quantization_config")
+    if (method := section.text("quant_method")) != QUANT_METHOD:
+        raise ConfigError(f"quantization_config.quant_method is {method!r}; known is {QUANT_METHOD!r}")
+    return section.text("scheme")

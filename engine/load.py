@@ -11,13 +11,13 @@ from engine.backends.base import Backend
 from engine.backends.reference import ReferenceBackend
 from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig
-from engine.config import ConfigError, ModelConfig
+from engine.config import ConfigError
 from engine.model.dual_ar import DualAR
 from engine.prompt import PromptBuilder
 from engine.runner import Runner
+from engine.stored_model import StoredModel, open_model
 from engine.tokenizer import Tokenizer
 from engine.voices import read_voices
-from engine.weights import load as load_weights
 
 __all__ = ["BUNDLED_VOICE", "load_engine", "load_model", "load_random_engine", "make_runner"]
 
@@ -46,7 +46,7 @@ def load_engine(
     `precision` is "fp8", "bf16", or "auto": FP8 for big models. `context_tokens` defaults to the model's own maximum,
     on a GPU to 2048.
     """
-    model = load_model(folder)
+    model = open_model(folder)
     codec = Codec.load(folder)
     config = model.config
     if codec.config.n_codebooks != config.num_codebooks:
@@ -58,7 +58,7 @@ def load_engine(
     if device == "cuda":
         made = _cuda_backend(model, codec, precision, slots, context)
     else:
-        made = _cpu_backend(backend, model, codec, slots, context)
+        made = _cpu_backend(backend, model.in_fp32(), codec, slots, context)
     return make_runner(
         made, Tokenizer(folder), read_voices(folder, codec.config.codebook_sizes, DEFAULT_SPEAKER), codec.config
     )
@@ -92,19 +92,8 @@ def make_runner(backend: Backend, tokenizer: Tokenizer, voices: Mapping[str, Voi
 
 
 def load_model(folder: Path) -> DualAR:
-    """The DualAR of a checkpoint in fp32, checked strictly."""
-    config, tokenizer = ModelConfig.read(folder), Tokenizer(folder)
-    if tokenizer.semantic_count != config.codebook_size:
-        raise ConfigError(
-            f"{folder}: the tokenizer has {tokenizer.semantic_count} semantic tokens, "
-            f"audio_decoder_config.vocab_size is {config.codebook_size}"
-        )
-    if (highest := max(tokenizer.semantic_end, tokenizer.im_end)) >= config.slow.vocab_size:
-        raise ConfigError(f"{folder}: the tokenizer's id {highest} is outside vocab_size {config.slow.vocab_size}")
-    model = DualAR(config, tokenizer.semantic_begin, tokenizer.im_end)
-    tensors = load_weights(folder, config)
-    model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True, assign=True)
-    return model.eval().requires_grad_(False)
+    """The DualAR of a checkpoint in fp32. Raises what `open_model` raises."""
+    return open_model(folder).in_fp32()
 
 
 def _check_cuda() -> None:
@@ -114,7 +103,7 @@ def _check_cuda() -> None:
         raise ConfigError("device cuda was asked for, but PyTorch sees no CUDA device here")
 
 
-def _cuda_backend(model: DualAR, codec: Codec, precision: str, slots: int, context_tokens: int) -> Backend:
+def _cuda_backend(model: StoredModel, codec: Codec, precision: str, slots: int, context_tokens: int) -> Backend:
     _check_cuda()
     from engine.cuda.load import choose_fp8, make_backend
 

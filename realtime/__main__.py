@@ -1,4 +1,4 @@
-"""The command line, and the place where the parts are put together: `kingfisher serve | say | voices | bench`."""
+"""The command line, and the place where the parts are put together: `kingfisher serve | say | voices | …`."""
 
 from __future__ import annotations
 
@@ -56,11 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from kingfisher_client import say
 
+    from engine import convert_command as convert
     from engine.gate import command as gate
 
     gate.add_arguments(
         commands.add_parser("gate", help="check a model's numbers or a GPU's speed against what they were")
     )
+    convert.add_arguments(commands.add_parser("convert", help="write a checkpoint's FP8 form"))
     say.add_arguments(commands.add_parser("say", help="speak through a running server"))
     loadtest = _loadtest()
     if loadtest is not None:
@@ -74,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return say.run(options)
     if options.command == "gate":
         return gate.run(options)
+    if options.command == "convert":
+        return convert.run(options)
     try:
         config = ServerConfig.read(vars(options))
     except SettingError as error:

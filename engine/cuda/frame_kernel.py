@@ -1,26 +1,26 @@
 """The persistent frame kernel (csrc/frame.cu): its geometry, its packed weights, its launch.
 
 Weights are packed per block in the order the block uses them. A chunk is a few output rows times all of K (or a part of
-it), laid out so that a lane's fragments stand together, and ends with the rows' scales. RMSNorm weights are multiplied
-into the columns before quantising, so the kernel needs none.
+it), laid out so that a lane's fragments stand together, and ends with the rows' scales. The kernel applies no RMSNorm
+weights: they must be folded into the products (`engine.quant.model`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from ctypes import Structure, c_float, c_int, c_longlong, c_void_p
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from engine.config import ModelConfig, StackConfig
+from engine.config import ConfigError, ModelConfig, StackConfig
 from engine.cuda.kernels import Kernels, KernelSpec
 from engine.cuda.ops import LOG2_E, expect, pointer
 from engine.cuda.slot_state import _SCRATCH_STRUCT_BYTES, KvPool, SlotState, _SlotState, _state_struct
 from engine.cuda.weights import ModelWeights
-from engine.quant.formats import PER_ROW, quantise
+from engine.quant.formats import PER_ROW, Quantised
 
 __all__ = ["FrameKernel", "Geometry", "PackedWeights", "ProductPlan", "pack_product"]
 
@@ -195,27 +195,26 @@ class Geometry:
         return KernelSpec("frame.cu", "decode_frame", threads, _FrameParams, defines)
 
 
-def pack_product(plan: ProductPlan, blocks: int, warps: int, weight: Tensor) -> Tensor:
-    """[blocks * rows, K] -> uint8 [blocks, block_bytes], each block's rows in order.
+def pack_product(plan: ProductPlan, blocks: int, warps: int, weight: Tensor | Quantised) -> Tensor:
+    """[blocks * rows, K], quantised per row (a head: fp32) -> uint8 [blocks, block_bytes], each block's rows in order.
 
     Index letters: b block, r row group, n row in the group, p part of K, w warp, s step, j lane of 4, e value of 4.
     """
     steps, groups = plan.steps(warps), plan.rows // plan.chunk_rows
-    if plan.half:
-        values, scale = weight.to(torch.float16), torch.ones(weight.shape[0], device=weight.device)
-        raw = values.view(torch.uint8)
-        lane_bytes = 8
+    if isinstance(weight, Quantised):
+        assert not plan.half and weight.grouping == PER_ROW, "the kernel knows one scale per row"
+        raw, scale, lane_bytes = weight.values.view(torch.uint8), weight.scale, 4
     else:
-        quantised = quantise(weight, PER_ROW)
-        raw, scale = quantised.values.view(torch.uint8), quantised.scale
-        lane_bytes = 4
+        assert plan.half, "the kernel's layers are quantised"
+        raw, lane_bytes = weight.to(torch.float16).view(torch.uint8), 8
+        scale = torch.ones(weight.shape[0], device=weight.device)
     cut = raw.view(blocks, groups, plan.chunk_rows, plan.parts, warps, steps, 4, lane_bytes)
     cut = cut.permute(0, 3, 1, 4, 5, 2, 6, 7)  # b p r w s n j e
     pairs, odd = cut[:, :, :, :, : steps // 2 * 2], cut[:, :, :, :, steps // 2 * 2 :]
     # Two steps of a lane stand together; an odd last step stands alone.
     together = pairs.unflatten(4, (-1, 2)).permute(0, 1, 2, 3, 4, 6, 7, 5, 8)
     flat = torch.cat([together.flatten(4), odd.flatten(4)], dim=4).flatten(3)
-    scales = torch.zeros(blocks, groups, MAX_CHUNK_ROWS, device=weight.device)
+    scales = torch.zeros(blocks, groups, MAX_CHUNK_ROWS, device=raw.device)
     scales[:, :, : plan.chunk_rows] = scale.view(blocks, groups, plan.chunk_rows)
     tail = scales.view(torch.uint8).view(blocks, 1, groups, SCALES_BYTES).expand(-1, plan.parts, -1, -1)
     packed = torch.cat([flat, tail], dim=3).flatten(1).contiguous()
@@ -234,10 +233,17 @@ class PackedWeights:
 
     @classmethod
     def build(
-        cls, geometry: Geometry, take: Callable[[str], Tensor], *, semantic_begin: int, im_end: int
+        cls, geometry: Geometry, tensors: Mapping[str, Tensor | Quantised], *, semantic_begin: int, im_end: int
     ) -> PackedWeights:
-        """`take` gives a raw tensor by name, on the device, any float dtype."""
+        """From raw names, on the device: products quantised per row with the norms folded in, the rest of any float
+        dtype. Raises ConfigError where the norms are not folded."""
         config, plans = geometry.config, geometry.plans()
+
+        def take(name: str) -> Tensor:
+            tensor = tensors[name]
+            assert isinstance(tensor, Tensor), "only products are quantised"
+            return tensor
+
         embeddings = take("embeddings.weight" if config.tie_word_embeddings else "output.weight")
         codes = embeddings[semantic_begin : semantic_begin + config.codebook_size].float()
         slow_head = _slow_head(plans["slow_head"], geometry.blocks, codes, embeddings[im_end].float())
@@ -247,7 +253,7 @@ class PackedWeights:
             ("layers", config.slow, "norm.weight", slow_head, plans["slow_head"]),
             ("fast_layers", config.fast, "fast_norm.weight", fast_head, plans["fast_head"]),
         ):
-            parts = [_pack_layer(geometry, take, f"{prefix}.{i}.") for i in range(stack.layers)]
+            parts = [_pack_layer(geometry, tensors, f"{prefix}.{i}.") for i in range(stack.layers)]
             parts.append(pack_product(plan, geometry.blocks, geometry.warps, head * take(norm).float()))
             streams.append(torch.cat(parts, dim=1))
         norms = [
@@ -267,19 +273,34 @@ def _slow_head(plan: ProductPlan, blocks: int, codes: Tensor, end: Tensor) -> Te
     return rows.flatten(0, 1)
 
 
-def _pack_layer(geometry: Geometry, take: Callable[[str], Tensor], prefix: str) -> Tensor:
-    plans, blocks, warps = geometry.plans(), geometry.blocks, geometry.warps
-    attention_norm, ffn_norm = take(prefix + "attention_norm.weight").float(), take(prefix + "ffn_norm.weight").float()
-    gates, ups = (take(f"{prefix}feed_forward.{n}.weight").float() for n in ("w1", "w3"))
-    # A block's gates and ups alternate, so that they meet in one thread.
-    gate_up = torch.stack([gates, ups], dim=1).flatten(0, 1) * ffn_norm
+def _pack_layer(geometry: Geometry, tensors: Mapping[str, Tensor | Quantised], prefix: str) -> Tensor:
+    for name in ("attention_norm.weight", "ffn_norm.weight"):
+        norm = tensors[prefix + name]
+        if not isinstance(norm, Tensor) or not bool((norm == 1).all()):
+            raise ConfigError(
+                f"{prefix}{name} is not ones: the frame kernel wants it folded into the products after it"
+            )
+    plans = geometry.plans()
     weights = {
-        "qkv": take(prefix + "attention.wqkv.weight").float() * attention_norm,
-        "out": take(prefix + "attention.wo.weight").float(),
-        "gate_up": gate_up,
-        "down": take(prefix + "feed_forward.w2.weight").float(),
+        "qkv": _product(tensors, prefix + "attention.wqkv.weight"),
+        "out": _product(tensors, prefix + "attention.wo.weight"),
+        "gate_up": _alternating(*(_product(tensors, f"{prefix}feed_forward.{n}.weight") for n in ("w1", "w3"))),
+        "down": _product(tensors, prefix + "feed_forward.w2.weight"),
     }
-    return torch.cat([pack_product(plans[name], blocks, warps, w) for name, w in weights.items()], dim=1)
+    return torch.cat([pack_product(plans[name], geometry.blocks, geometry.warps, w) for name, w in weights.items()], 1)
+
+
+def _product(tensors: Mapping[str, Tensor | Quantised], name: str) -> Quantised:
+    weight = tensors[name]
+    assert isinstance(weight, Quantised), f"{name} is not quantised"
+    return weight
+
+
+def _alternating(gates: Quantised, ups: Quantised) -> Quantised:
+    """A block's gates and ups alternate, so that they meet in one thread."""
+    values = torch.stack([gates.values.view(torch.uint8), ups.values.view(torch.uint8)], dim=1).flatten(0, 1)
+    scale = torch.stack([gates.scale, ups.scale], dim=1).flatten(0, 1)
+    return Quantised(values.view(torch.float8_e4m3fn), scale, PER_ROW)
 
 
 class _FrameParams(Structure):

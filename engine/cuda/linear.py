@@ -7,13 +7,15 @@ rescaled by the kernel that consumes them, which reads them anyway. So row-wise 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from engine.config import ConfigError
 from engine.cuda.ops import Activation, Product, expect
-from engine.quant.formats import PER_ROW, quantise
+from engine.quant.formats import PER_ROW, Quantised
 
 __all__ = ["Bf16Linear", "Fp8Linear", "Linear", "linear"]
 
@@ -60,9 +62,14 @@ class Fp8Linear:
 Linear = Bf16Linear | Fp8Linear
 
 
-def linear(weight: Tensor, *, fp8: bool) -> Linear:
-    """From a weight [N, K] of any float dtype."""
-    if not fp8:
-        return Bf16Linear(weight.to(torch.bfloat16).contiguous())
-    quantised = quantise(weight, PER_ROW)
-    return Fp8Linear(quantised.values, quantised.scale.flatten(), torch.ones((), device=weight.device))
+def linear(parts: Sequence[Tensor | Quantised]) -> Linear:
+    """From weights [N, K] whose rows follow one another: plain ones of any float dtype, or E4M3 with a scale per row.
+    Raises ConfigError for another grouping."""
+    plain = [part for part in parts if isinstance(part, Tensor)]
+    if plain:
+        assert len(plain) == len(parts), "a product is quantised whole or not at all"
+        return Bf16Linear(torch.cat(plain).to(torch.bfloat16).contiguous())
+    weight = Quantised.joined([part for part in parts if isinstance(part, Quantised)])
+    if weight.grouping != PER_ROW:
+        raise ConfigError(f"the CUDA backend multiplies by weights with one scale per row, not by {weight.grouping}")
+    return Fp8Linear(weight.values, weight.scale.flatten(), torch.ones((), device=weight.values.device))

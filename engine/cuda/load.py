@@ -1,4 +1,4 @@
-"""From a loaded model, or from nothing but a seed, to a CUDA backend; and what of the card's memory it takes."""
+"""From a checkpoint, or from nothing but a seed, to a CUDA backend; and what of the card's memory it takes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from engine.config import ConfigError, ModelConfig
 from engine.cuda.codec_weights import CodecWeights
 from engine.cuda.device import CudaDevice, Device
 from engine.cuda.frame_kernel import Geometry, PackedWeights
+from engine.cuda.quantised import DECODE_SCHEME, quantised_form
 from engine.cuda.random_model import IM_END, S2_PRO, SEMANTIC_BEGIN, random_codec, random_model
+from engine.cuda.upload import Uploaded
 from engine.cuda.weights import ModelWeights
-from engine.model.dual_ar import DualAR
+from engine.quant.formats import Quantised
+from engine.stored_model import StoredModel
 from engine.weights import expected_shapes
 
 __all__ = ["choose_fp8", "kv_bytes_per_token", "make_backend", "make_random_backend"]
@@ -33,7 +36,9 @@ RESERVE_BYTES = 4 << 30
 
 
 def choose_fp8(config: ModelConfig, precision: str) -> bool:
-    """`precision`: "fp8", "bf16", or "auto": FP8 for models of a billion parameters and more."""
+    """`precision`: "fp8", "bf16", or "auto": FP8 for FP8 checkpoints and models of a billion parameters and more."""
+    if config.fp8_scheme and precision == "auto":
+        return True
     if precision != "auto":
         return precision == "fp8"
     return sum(math.prod(shape) for shape in expected_shapes(config).values()) >= FP8_FROM_PARAMETERS
@@ -69,34 +74,33 @@ def _check_memory(config: ModelConfig, slots: int, context_tokens: int, device: 
 
 
 def _pack(
-    config: ModelConfig, tensors: Mapping[str, Tensor], device: torch.device, semantic_begin: int, im_end: int
+    config: ModelConfig, tensors: Mapping[str, Tensor | Quantised], semantic_begin: int, im_end: int
 ) -> tuple[Geometry, PackedWeights] | None:
     """Weights of the persistent frame kernel, for a model that it can run."""
     geometry = Geometry(config)
     if not geometry.fits():
         return None
-    return geometry, PackedWeights.build(
-        geometry, lambda name: tensors[name].to(device), semantic_begin=semantic_begin, im_end=im_end
-    )
+    return geometry, PackedWeights.build(geometry, tensors, semantic_begin=semantic_begin, im_end=im_end)
 
 
 def make_backend(
-    model: DualAR, codec: Codec, *, slots: int, context_tokens: int, fp8: bool, device: Device | None = None
+    model: StoredModel, codec: Codec, *, slots: int, context_tokens: int, fp8: bool, device: Device | None = None
 ) -> CudaBackend:
-    """A backend for a checkpoint that was read in fp32. Raises ConfigError, also where the slots do not fit."""
+    """A backend for a checkpoint. `fp8` quantises one that is in plain floats and is true for one in FP8. Raises
+    ConfigError, also where the slots do not fit."""
+    if model.config.fp8_scheme and not fp8:
+        raise ConfigError(f"the checkpoint is in FP8 ({model.config.fp8_scheme}): bf16 needs the one it was made from")
     device = device or CudaDevice()
-    weights = ModelWeights.build(
-        model.config,
-        model.state_dict(),
-        semantic_begin=model.semantic_begin,
-        im_end=model.im_end,
-        context_tokens=context_tokens,
-        device=device.torch_device,
-        fp8=fp8,
-    )
-    codec_weights = CodecWeights.build(codec.config, codec.state_dict(), device.torch_device)
-    ids = (model.semantic_begin, model.im_end)
-    packed = _pack(model.config, model.state_dict(), device.torch_device, *ids) if fp8 else None
+    stream = device.stream(urgent=False)
+    with device.on(stream):
+        tensors: Mapping[str, Tensor | Quantised] = Uploaded(model.tensors, device, stream)
+        if fp8 and not model.config.fp8_scheme:
+            tensors = quantised_form(model.config, tensors, DECODE_SCHEME)
+        weights, packed = _build(
+            device, model.config, tensors, model.semantic_begin, model.im_end, context_tokens=context_tokens, fp8=fp8
+        )
+        codec_weights = CodecWeights.build(codec.config, codec.state_dict(), device.torch_device)
+    device.join(device.record(stream))
     _check_memory(model.config, slots, context_tokens, device.torch_device)
     return CudaBackend(
         device, weights, codec_weights, codec, slots=slots, context_tokens=context_tokens, fp8=fp8, packed=packed
@@ -107,19 +111,34 @@ def make_random_backend(*, slots: int, context_tokens: int, fp8: bool, seed: int
     """`s2-pro-random`: full size, random weights, no encoder."""
     device = CudaDevice()
     where, codec_config = device.torch_device, CodecConfig.s2()
-    weights = ModelWeights.build(
-        S2_PRO,
-        random_model(S2_PRO, where, seed),
-        semantic_begin=SEMANTIC_BEGIN,
-        im_end=IM_END,
-        context_tokens=context_tokens,
-        device=where,
-        fp8=fp8,
-    )
+    tensors: Mapping[str, Tensor | Quantised] = random_model(S2_PRO, where, seed)
+    if fp8:
+        tensors = quantised_form(S2_PRO, tensors, DECODE_SCHEME)
+    weights, packed = _build(device, S2_PRO, tensors, SEMANTIC_BEGIN, IM_END, context_tokens=context_tokens, fp8=fp8)
     codec_weights = CodecWeights.build(codec_config, random_codec(codec_config, where, seed), where)
-    packed = _pack(S2_PRO, random_model(S2_PRO, where, seed), where, SEMANTIC_BEGIN, IM_END) if fp8 else None
     torch.cuda.empty_cache()
     _check_memory(S2_PRO, slots, context_tokens, where)
     return CudaBackend(
         device, weights, codec_weights, None, slots=slots, context_tokens=context_tokens, fp8=fp8, packed=packed
     )
+
+
+def _build(
+    device: Device,
+    config: ModelConfig,
+    tensors: Mapping[str, Tensor | Quantised],
+    semantic_begin: int,
+    im_end: int,
+    *,
+    context_tokens: int,
+    fp8: bool,
+) -> tuple[ModelWeights, tuple[Geometry, PackedWeights] | None]:
+    weights = ModelWeights.build(
+        config,
+        tensors,
+        semantic_begin=semantic_begin,
+        im_end=im_end,
+        context_tokens=context_tokens,
+        device=device.torch_device,
+    )
+    return weights, _pack(config, tensors, semantic_begin, im_end) if fp8 else None

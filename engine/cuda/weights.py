@@ -1,13 +1,13 @@
 """The model's weights as the decode step wants them: fused, sliced, quantised, on the device.
 
-From a mapping of raw tensor names (`engine.weights`), which may live anywhere and make its tensors when asked: the
-full-size random model never exists in bf16 as a whole.
+From a mapping of raw tensor names (`engine.weights`), which may live anywhere and make its tensors when asked: a big
+model never exists in bf16 as a whole. Products that come quantised are run in FP8.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 from engine.config import ConfigError, ModelConfig, StackConfig
 from engine.cuda.linear import Bf16Linear, Linear, linear
 from engine.model.layers import rope_table
+from engine.quant.formats import Quantised
 
 __all__ = ["HEAD_ALIGNMENT", "LayerWeights", "ModelWeights", "StackWeights"]
 
@@ -63,36 +64,35 @@ class ModelWeights:
     def build(
         cls,
         config: ModelConfig,
-        tensors: Mapping[str, Tensor],
+        tensors: Mapping[str, Tensor | Quantised],
         *,
         semantic_begin: int,
         im_end: int,
         context_tokens: int,
         device: torch.device,
-        fp8: bool,
     ) -> ModelWeights:
-        """`fp8` quantises the layers' products; heads, embeddings and norms stay bf16. Raises ConfigError."""
+        """Heads, embeddings and norms are bf16 in any case. Raises ConfigError."""
 
-        def take(name: str) -> Tensor:
+        def take(name: str) -> Tensor | Quantised:
             return tensors[name].to(device)
 
         def bf16(name: str) -> Tensor:
-            return take(name).to(torch.bfloat16).contiguous()
+            return _bf16(take(name))
 
         embeddings = bf16("embeddings.weight")
         output = embeddings if config.tie_word_embeddings else bf16("output.weight")
         allowed = torch.cat([output[semantic_begin : semantic_begin + config.codebook_size], output[im_end, None]])
-        residuals = take("fast_output.weight")[: config.residual_codebook_size]
+        residuals = bf16("fast_output.weight")[: config.residual_codebook_size]
         slow = StackWeights(
             config.slow,
-            tuple(_layer(config.slow, f"layers.{i}.", take, fp8) for i in range(config.slow.layers)),
+            tuple(_layer(config.slow, f"layers.{i}.", take) for i in range(config.slow.layers)),
             bf16("norm.weight"),
             _head(allowed),
             _rope(config.slow, context_tokens, config.rope_table_bf16, device),
         )
         fast = StackWeights(
             config.fast,
-            tuple(_layer(config.fast, f"fast_layers.{i}.", take, fp8) for i in range(config.fast.layers)),
+            tuple(_layer(config.fast, f"fast_layers.{i}.", take) for i in range(config.fast.layers)),
             bf16("fast_norm.weight"),
             _head(residuals),
             _rope(config.fast, config.num_codebooks, config.rope_table_bf16, device),
@@ -112,16 +112,20 @@ class ModelWeights:
         )
 
 
-def _layer(stack: StackConfig, prefix: str, take, fp8: bool) -> LayerWeights:
+def _bf16(tensor: Tensor | Quantised) -> Tensor:
+    assert isinstance(tensor, Tensor), "only products are quantised"
+    return tensor.to(torch.bfloat16).contiguous()
+
+
+def _layer(stack: StackConfig, prefix: str, take: Callable[[str], Tensor | Quantised]) -> LayerWeights:
     if stack.qkv_bias or stack.o_bias:
         raise ConfigError("the CUDA backend has no attention biases; the family's models have none")
 
     def bf16(name: str) -> Tensor:
-        return take(prefix + name).to(torch.bfloat16).contiguous()
+        return _bf16(take(prefix + name))
 
     def product(*names: str) -> Linear:
-        parts = [take(prefix + name) for name in names]
-        return linear(parts[0] if len(parts) == 1 else torch.cat(parts), fp8=fp8)
+        return linear([take(prefix + name) for name in names])
 
     norms = (bf16("attention.q_norm.weight"), bf16("attention.k_norm.weight")) if stack.qk_norm else None
     return LayerWeights(

@@ -27,6 +27,7 @@ from engine.load import load_model
 from engine.model.dual_ar import DualAR
 from engine.prompt import PromptBuilder
 from engine.quant.formats import PER_ROW, quantise
+from engine.stored_model import open_model
 from engine.tokenizer import Tokenizer
 from engine.voices import read_voices
 
@@ -130,7 +131,7 @@ def _make(folder: Path, codec: Codec, device: str, *, fp8: bool) -> _Readable:
     if device == "cuda":
         from engine.cuda.load import make_backend
 
-        return make_backend(load_model(folder), codec, slots=1, context_tokens=context, fp8=fp8)
+        return make_backend(open_model(folder), codec, slots=1, context_tokens=context, fp8=fp8)
     model = _fp8(folder) if fp8 else _bf16(folder)
     return ReferenceBackend(model, codec, slots=1, context_tokens=context)
 

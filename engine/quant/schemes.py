@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.config import ConfigError
+from engine.config import FP8_SCHEMES, ConfigError
 from engine.quant.formats import GROUPS_128, MX_32, PER_ROW, PER_TENSOR, SQUARES_128, Grouping
 
-__all__ = ["FILE_SCHEMES", "SCHEMES", "Scheme", "file_scheme"]
+__all__ = ["SCHEMES", "Scheme", "file_scheme"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,9 @@ SCHEMES = {
     "mxfp8": Scheme(MX_32, MX_32),
 }
 
-FILE_SCHEMES = ("channels", "bsgemm", "mxfp8")
-"""What a converted checkpoint may be in."""
-
 
 def file_scheme(name: str) -> Scheme:
     """Raises ConfigError for a name that no checkpoint has."""
-    if name not in FILE_SCHEMES:
-        raise ConfigError(f"the FP8 scheme {name!r} is not known; known are {', '.join(FILE_SCHEMES)}")
+    if name not in FP8_SCHEMES:
+        raise ConfigError(f"the FP8 scheme {name!r} is not known; known are {', '.join(FP8_SCHEMES)}")
     return SCHEMES[name]

@@ -22,6 +22,7 @@ import torch
 from engine.api import Sampling
 from engine.cuda.device import CudaDevice
 from engine.cuda.frame_kernel import FrameKernel, Geometry, PackedWeights
+from engine.cuda.quantised import DECODE_SCHEME, quantised_form
 from engine.cuda.random_model import IM_END, S2_PRO, SEMANTIC_BEGIN, random_model
 from engine.cuda.slot_state import KvPool, SlotState, arm
 from engine.cuda.weights import ModelWeights
@@ -38,10 +39,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device = CudaDevice()
-    where, tensors, geometry = device.torch_device, random_model(S2_PRO, device.torch_device), Geometry(S2_PRO)
+    where, geometry = device.torch_device, Geometry(S2_PRO)
+    tensors = quantised_form(S2_PRO, random_model(S2_PRO, where), DECODE_SCHEME)
     ids = {"semantic_begin": SEMANTIC_BEGIN, "im_end": IM_END}
-    weights = ModelWeights.build(S2_PRO, tensors, context_tokens=POOL_TOKENS, device=where, fp8=True, **ids)
-    packed = PackedWeights.build(geometry, tensors.__getitem__, **ids)
+    weights = ModelWeights.build(S2_PRO, tensors, context_tokens=POOL_TOKENS, device=where, **ids)
+    packed = PackedWeights.build(geometry, tensors, **ids)
     state, kv = SlotState.fresh(S2_PRO, 4, where), KvPool.zeros(S2_PRO.slow, 5, POOL_TOKENS, where)
     kv.keys.normal_()
     kv.values.normal_()

@@ -20,6 +20,7 @@ from engine.cuda import frame_kernel
 from engine.cuda.device import CudaDevice
 from engine.cuda.frame_kernel import FrameKernel, Geometry, PackedWeights
 from engine.cuda.kernels import KernelSpec
+from engine.cuda.quantised import DECODE_SCHEME, quantised_form
 from engine.cuda.random_model import IM_END, S2_PRO, SEMANTIC_BEGIN, random_model
 from engine.cuda.slot_state import KvPool, SlotState, arm
 from engine.cuda.weights import ModelWeights
@@ -62,11 +63,12 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=3)
     options = parser.parse_args()
     device = CudaDevice()
-    where, tensors = device.torch_device, random_model(S2_PRO, device.torch_device)
+    where = device.torch_device
+    tensors = quantised_form(S2_PRO, random_model(S2_PRO, where), DECODE_SCHEME)
     geometry = replace(Geometry(S2_PRO), in_flight=options.in_flight)
     ids = {"semantic_begin": SEMANTIC_BEGIN, "im_end": IM_END}
-    weights = ModelWeights.build(S2_PRO, tensors, context_tokens=CONTEXT + 100, device=where, fp8=True, **ids)
-    packed = PackedWeights.build(geometry, tensors.__getitem__, **ids)
+    weights = ModelWeights.build(S2_PRO, tensors, context_tokens=CONTEXT + 100, device=where, **ids)
+    packed = PackedWeights.build(geometry, tensors, **ids)
     state, kv = SlotState.fresh(S2_PRO, 4, where), KvPool.zeros(S2_PRO.slow, 5, CONTEXT + 100, where)
     for slot in range(options.batch):
         arm(device.kernels, state, slot, np.zeros(11, np.int32), CONTEXT, Sampling(seed=slot))

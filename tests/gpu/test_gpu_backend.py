@@ -12,11 +12,8 @@ from engine.api import Sampling
 from engine.backends.base import VocodeRow
 from engine.backends.cuda import CudaBackend
 from engine.codec.codec import Codec
-from engine.config import ModelConfig
 from engine.cuda.load import make_backend
-from engine.model.dual_ar import DualAR
-from engine.tokenizer import Tokenizer
-from engine.weights import load as load_weights
+from engine.stored_model import open_model
 
 pytestmark = pytest.mark.gpu
 
@@ -31,11 +28,7 @@ MIN_BF16_FRAMES, MIN_FP8_FRAMES = 5, 0
 
 def make(*, fp8: bool) -> CudaBackend:
     with torch.device("cpu"):
-        config, tokenizer = ModelConfig.read(BUNDLED_VOICE), Tokenizer(BUNDLED_VOICE)
-        model = DualAR(config, tokenizer.semantic_begin, tokenizer.im_end)
-        tensors = load_weights(BUNDLED_VOICE, config)
-        model.load_state_dict({name: t.float() for name, t in tensors.items()}, strict=True, assign=True)
-        codec = Codec.load(BUNDLED_VOICE)
+        model, codec = open_model(BUNDLED_VOICE), Codec.load(BUNDLED_VOICE)
     return make_backend(model, codec, slots=SLOTS, context_tokens=1024, fp8=fp8)
 
 

@@ -21,8 +21,9 @@ from torch import Tensor
 from engine.codec.codec import Codec
 from engine.cuda.kernels import CSRC, KernelSpec, source_fingerprint
 from engine.cuda.load import make_backend
-from engine.load import load_model, make_runner
+from engine.load import make_runner
 from engine.runner import Runner
+from engine.stored_model import open_model
 from engine.tokenizer import Tokenizer
 from engine.voices import read_voices
 
@@ -128,7 +129,7 @@ class EmulatedDevice:
 
 def load_emulated(folder: Path, *, slots: int) -> Runner:
     """An engine whose CUDA kernels run in the CPU emulation, in bf16."""
-    model, codec = load_model(folder), Codec.load(folder)
+    model, codec = open_model(folder), Codec.load(folder)
     context = model.config.slow.max_seq_len
     backend = make_backend(model, codec, slots=slots, context_tokens=context, fp8=False, device=EmulatedDevice())
     return make_runner(backend, Tokenizer(folder), read_voices(folder, codec.config.codebook_sizes), codec.config)

@@ -8,6 +8,7 @@ from engine.codec.codec import Codec, CodecModel
 from engine.codec.config import CodecConfig
 from engine.config import ModelConfig
 from engine.cuda.codec_weights import CodecWeights
+from engine.cuda.quantised import DECODE_SCHEME, quantised_form
 from engine.cuda.weights import ModelWeights
 from engine.model.dual_ar import DualAR
 from engine.weights import expected_shapes
@@ -86,14 +87,14 @@ def small_model(seed: int = 7) -> DualAR:
 
 
 def model_weights(model: DualAR, *, context_tokens: int, device: torch.device, fp8: bool) -> ModelWeights:
+    tensors = model.state_dict()
     return ModelWeights.build(
         CONFIG,
-        model.state_dict(),
+        quantised_form(CONFIG, tensors, DECODE_SCHEME) if fp8 else tensors,
         semantic_begin=SEMANTIC_BEGIN,
         im_end=IM_END,
         context_tokens=context_tokens,
         device=device,
-        fp8=fp8,
     )
 
 

@@ -15,6 +15,7 @@ from engine.cuda.slot_state import KvPool, SlotState, arm
 from engine.cuda.weights import ModelWeights
 from engine.model.dual_ar import DualAR, KvCache
 from engine.quant.formats import PER_ROW, quantise
+from engine.quant.model import QuantisedModel
 from engine.weights import expected_shapes
 from tests.unit.csrc.emulated import EmulatedKernels, drawn
 
@@ -80,10 +81,10 @@ class Bench:
         device = torch.get_default_device()
         tensors = {name: t.to(device) for name, t in model.state_dict().items()}
         ids = {"semantic_begin": SEMANTIC_BEGIN, "im_end": IM_END}
-        weights = ModelWeights.build(CONFIG, tensors, context_tokens=CONTEXT, device=device, fp8=False, **ids)
+        weights = ModelWeights.build(CONFIG, tensors, context_tokens=CONTEXT, device=device, **ids)
         self.state = SlotState.fresh(CONFIG, slots, device)
         self.kv = KvPool.zeros(CONFIG.slow, slots + 1, CONTEXT, device)
-        packed = PackedWeights.build(GEOMETRY, tensors.__getitem__, **ids)
+        packed = PackedWeights.build(GEOMETRY, QuantisedModel(tensors, PER_ROW, fold_norms=True), **ids)
         self.frame = FrameKernel(GEOMETRY, packed, weights, self.kv, self.state)
         self.flags = torch.zeros(2, 4, dtype=torch.uint8)
 
@@ -180,14 +181,14 @@ def test_packing_is_a_permutation_with_scales() -> None:
     geometry = GEOMETRY
     for name, plan in geometry.plans().items():
         weight = drawn(torch.Generator().manual_seed(1), geometry.blocks * plan.rows, plan.k)
-        packed = pack_product(plan, geometry.blocks, geometry.warps, weight)
-        chunks = packed.view(geometry.blocks, -1, plan.chunk_bytes)
         quantised = quantise(weight, PER_ROW)
+        packed = pack_product(plan, geometry.blocks, geometry.warps, weight if plan.half else quantised)
+        chunks = packed.view(geometry.blocks, -1, plan.chunk_bytes)
         values = weight.half() if plan.half else quantised.values
         got = chunks[:, :, : plan.weight_bytes].flatten().sort().values
         assert torch.equal(got, values.contiguous().view(torch.uint8).flatten().sort().values), name
         scales = chunks[:, :, plan.weight_bytes :].contiguous().view(torch.float32)[..., : plan.chunk_rows]
-        expected = torch.ones(weight.shape[0]) if plan.half else quantised.scale
+        expected = torch.ones(weight.shape[0]) if plan.half else quantised.scale.flatten()
         by_group = expected.view(geometry.blocks, 1, -1, plan.chunk_rows).expand(-1, plan.parts, -1, -1)
         assert torch.equal(scales.reshape(by_group.shape), by_group), name
 

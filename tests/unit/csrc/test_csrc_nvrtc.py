@@ -59,7 +59,6 @@ def transformer_specs() -> list[KernelSpec]:
             im_end=IM_END,
             context_tokens=CONTEXT,
             device=meta,
-            fp8=False,
         )
         state = SlotState.fresh(S2_PRO, ROWS, meta)
         kv = KvPool.zeros(S2_PRO.slow, ROWS + 1, CONTEXT, meta)
