@@ -5,9 +5,10 @@
 // are the s output steps), and plain projections (one tap). No im2col: the A operand is read from the input at
 // shifted rows. Input rows begin with the stream's past, so a chunk needs no special case.
 //
-// Tiles BM x BN x BK over WARPS_M x WARPS_N warps, STAGES deep with cp.async. `splits` blocks share a tile's K range
-// where there are too few tiles to fill the device; the last to arrive adds the parts in order, so the sum does not
-// depend on timing.
+// Tiles BM x BN x BK over WARPS_M x WARPS_N warps, STAGES deep with cp.async; the products are mma instructions, or on
+// Hopper (KF_WARPGROUPS) warpgroup products that read both operands from the same stages. `splits` blocks share a
+// tile's K range where there are too few tiles to fill the device; the last to arrive adds the parts in order, so the
+// sum does not depend on timing.
 #include <common/numeric.cuh>
 
 constexpr int BM = KF_BM, BN = KF_BN, BK = KF_BK, STAGES = KF_STAGES;
@@ -17,6 +18,8 @@ constexpr int TILES_M = BM / WARPS_M / 16, TILES_N = BN / WARPS_N / 8;
 constexpr int CHUNK = 8;  // fp16 values in 16 bytes
 constexpr int ROW_CHUNKS = BK / CHUNK;
 constexpr int STAGE_VALUES = (BM + BN) * BK;
+// How many stages are on their way while one is read; warpgroup products still read the one before.
+constexpr int AHEAD = STAGES - (KF_WARPGROUPS ? 2 : 1);
 static_assert(BK == 32 || BK == 64, "the swizzle knows rows of 64 and 128 bytes");
 static_assert(TILES_N % 2 == 0, "B fragments are loaded two tiles at a time");
 static_assert(BM % (16 * WARPS_M) == 0 && BN % (8 * WARPS_N) == 0, "warps must share the tile evenly");
@@ -104,6 +107,28 @@ struct Loader {
 
 using Sums = float[TILES_M][TILES_N][4];
 
+#if KF_WARPGROUPS
+static_assert(BK == 64 && WARPS_N == 1 && BM == 16 * WARPS_M && WARPS_M % 4 == 0, "a warpgroup has 64 rows of 128 bytes");
+constexpr int RESIDENT = 2;
+
+// Leaves this stage's products running; the stage before is free for the thread's part in loading it.
+KF_DEVICE void multiply_stage(const u16* stage, int warp_m, int, Sums& sums) {
+    u64 a = ptx::matrix_descriptor(stage + warp_m / 4 * 64 * BK), b = ptx::matrix_descriptor(stage + BM * BK);
+    ptx::warpgroup_fence();
+#pragma unroll
+    for (int k = 0; k < BK / 16; k++, a = ptx::next_k(a), b = ptx::next_k(b)) ptx::warpgroup_multiply(sums[0], a, b);
+    ptx::warpgroup_commit();
+    ptx::warpgroup_wait<1>(sums[0]);
+}
+
+KF_DEVICE void publish_stage() { ptx::fence_for_warpgroup(); }
+KF_DEVICE void finish_products(Sums& sums) { ptx::warpgroup_wait<0>(sums[0]); }
+#else
+constexpr int RESIDENT = 1;
+
+KF_DEVICE void publish_stage() {}
+KF_DEVICE void finish_products(Sums&) {}
+
 KF_DEVICE void multiply_stage(const u16* stage, int warp_m, int warp_n, Sums& sums) {
     int lane = warp_lane();
     const u16* b_stage = stage + BM * BK;
@@ -128,6 +153,7 @@ KF_DEVICE void multiply_stage(const u16* stage, int warp_m, int warp_n, Sums& su
         }
     }
 }
+#endif
 
 // sin^2 has period pi: two fused steps bring the angle to +-pi/2, where the hardware sine is good to 2^-21.
 KF_DEVICE float snake(float x, float alpha) {
@@ -235,7 +261,7 @@ KF_DEVICE void join_and_store(const ConvParams& p, const float* staged, u32* fla
     });
 }
 
-KF_KERNEL(conv, ConvParams, THREADS) {
+KF_KERNEL_RESIDENT(conv, ConvParams, THREADS, RESIDENT) {
     KF_SHARED(shared);
     u16* stages = reinterpret_cast<u16*>(shared);
     int tile_n = blockIdx.x, tile_m = blockIdx.y;
@@ -246,19 +272,21 @@ KF_KERNEL(conv, ConvParams, THREADS) {
     Loader loader;
     loader.start(p, tile_m, first * BK);
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; s++) {
+    for (int s = 0; s < AHEAD; s++) {
         if (s < count) loader.load(p, tile_n, stages + s * STAGE_VALUES);
         ptx::cp_async_commit();
     }
     Sums sums = {};
     for (int i = 0; i < count; i++) {
-        ptx::cp_async_wait<STAGES - 2>();
+        ptx::cp_async_wait<AHEAD - 1>();
+        publish_stage();
         __syncthreads();  // stage i has landed, and everybody is done with the stage that is loaded next
-        int next = i + STAGES - 1;
+        int next = i + AHEAD;
         if (next < count) loader.load(p, tile_n, stages + next % STAGES * STAGE_VALUES);
         ptx::cp_async_commit();
         multiply_stage(stages + i % STAGES * STAGE_VALUES, warp_m, warp_n, sums);
     }
+    finish_products(sums);
     __syncthreads();  // the stages are free
     float* staged = reinterpret_cast<float*>(shared);
     stage_sums(sums, warp_m, warp_n, staged);

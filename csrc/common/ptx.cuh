@@ -90,6 +90,59 @@ KF_DEVICE void ldmatrix_x4(u32 (&d)[4], const void* shared) {
                  : "memory");
 }
 
+// ---- warpgroup products (Hopper only): D[64xN] += A[64x16] B[Nx16]^T, fp16 from shared memory, fp32 sums -------------
+// Both operands are rows of 64 values (128 bytes) whose 16-byte chunks are swizzled by the row's number, chunk ^ row % 8,
+// from an address that is a multiple of 1024. Of D a warp holds its 16 of the 64 rows, in tiles of 8 columns laid out as C above.
+
+// PTX ISA, "Shared Memory Matrix Layout": address / 16, the stride of 8 rows / 16, and the 128-byte swizzle.
+KF_DEVICE u64 matrix_descriptor(const void* shared) {
+    u64 address = static_cast<u64>(__cvta_generic_to_shared(shared)) & 0x3ffff;
+    return address >> 4 | 1ull << 16 | 1024ull >> 4 << 32 | 1ull << 62;
+}
+
+// The next 16 values of every row.
+KF_DEVICE u64 next_k(u64 descriptor) { return descriptor + 2; }
+
+KF_DEVICE void warpgroup_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+KF_DEVICE void warpgroup_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Waits until at most `pending` commits are unfinished. The sums must not be moved across it.
+template <int pending, int tiles>
+KF_DEVICE void warpgroup_wait(float (&c)[tiles][4]) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory");
+#pragma unroll
+    for (int t = 0; t < tiles; t++) asm volatile("" : "+f"(c[t][0]), "+f"(c[t][1]), "+f"(c[t][2]), "+f"(c[t][3]) :: "memory");
+}
+
+// What this thread has written to shared memory becomes visible to warpgroup products after the next barrier.
+KF_DEVICE void fence_for_warpgroup() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+#define KF_TILE(t) "+f"(c[t][0]), "+f"(c[t][1]), "+f"(c[t][2]), "+f"(c[t][3])
+#define KF_TILES(t) KF_TILE(t), KF_TILE(t + 1), KF_TILE(t + 2), KF_TILE(t + 3)
+#define KF_WARPGROUP_MULTIPLY(n, registers, a, b, ...)                                                     \
+    KF_DEVICE void warpgroup_multiply(float (&c)[n / 8][4], u64 left, u64 right) {                          \
+        asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, 1, 0;\n"                                       \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" registers "}, " a ", " b     \
+                     ", adds, 1, 1, 0, 0;\n}"                                                               \
+                     : __VA_ARGS__ : "l"(left), "l"(right));                                                \
+    }
+#define KF_0_31 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define KF_32_47 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define KF_48_63 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define KF_64_95 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+KF_WARPGROUP_MULTIPLY(64, KF_0_31, "%32", "%33", KF_TILES(0), KF_TILES(4))
+KF_WARPGROUP_MULTIPLY(96, KF_0_31 KF_32_47, "%48", "%49", KF_TILES(0), KF_TILES(4), KF_TILES(8))
+KF_WARPGROUP_MULTIPLY(128, KF_0_31 KF_32_47 KF_48_63, "%64", "%65", KF_TILES(0), KF_TILES(4), KF_TILES(8), KF_TILES(12))
+KF_WARPGROUP_MULTIPLY(192, KF_0_31 KF_32_47 KF_48_63 KF_64_95, "%96", "%97", KF_TILES(0), KF_TILES(4), KF_TILES(8), KF_TILES(12),
+                      KF_TILES(16), KF_TILES(20))
+#undef KF_0_31
+#undef KF_32_47
+#undef KF_48_63
+#undef KF_64_95
+#undef KF_TILE
+#undef KF_TILES
+#undef KF_WARPGROUP_MULTIPLY
+
 // ---- memory ----------------------------------------------------------------------------------------
 
 // Streamed once: keep it out of L1.

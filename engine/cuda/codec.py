@@ -241,7 +241,8 @@ class CodecChain:
         for weight, rate in self._products():
             for cells in range(1, self._max_cells + 1):
                 m = cells * rate
-                grid = choose_grid(m, weight.outputs, weight.taps * weight.channels)
+                k = weight.taps * weight.channels
+                grid = choose_grid(m, weight.outputs, k, warpgroups=self._kernels.has_warpgroups)
                 if grid.splits > 1:
                     most = max(most, grid.splits * m * weight.outputs)
         return most

@@ -42,6 +42,8 @@ class Tile:
     stages: int
     warps_m: int
     warps_n: int
+    warpgroups: bool = False
+    """Hopper's products, four warps together; they need k = 64 and a warp for every 16 of m."""
 
     @property
     def threads(self) -> int:
@@ -56,6 +58,8 @@ NARROW = Tile(16, 64, 64, 5, 1, 4)
 SQUARE = Tile(64, 64, 64, 4, 2, 2)
 WIDE = Tile(128, 128, 64, 3, 2, 4)
 WIDE_96 = Tile(128, 96, 32, 4, 2, 2)
+HOPPER_128 = Tile(128, 128, 64, 3, 8, 1, warpgroups=True)
+HOPPER_96 = Tile(128, 96, 64, 4, 8, 1, warpgroups=True)
 WIDE_ADVANTAGE = 1.05
 """Of WIDE over WIDE_96 where both fill the device (loadtest/LOG.md)."""
 RESIDENT = 2
@@ -70,14 +74,18 @@ class Grid:
     splits: int
 
 
-def choose_grid(m: int, n: int, k: int) -> Grid:
-    """For an m x n output with sums over k: the tile, and how many blocks share each tile's sum."""
+def choose_grid(m: int, n: int, k: int, *, warpgroups: bool) -> Grid:
+    """For an m x n output with sums over k: the tile, and how many blocks share each tile's sum.
+
+    `warpgroups`: the device has Hopper's products.
+    """
     if m <= 16:
         tile = NARROW
     elif -(-m // 128) * -(-n // 128) < MULTIPROCESSORS // 2:
         tile = SQUARE
     else:
-        tile = WIDE if WIDE_ADVANTAGE * _filled(WIDE, m, n) >= _filled(WIDE_96, m, n) else WIDE_96
+        wide, narrower = (HOPPER_128, HOPPER_96) if warpgroups else (WIDE, WIDE_96)
+        tile = wide if WIDE_ADVANTAGE * _filled(wide, m, n) >= _filled(narrower, m, n) else narrower
     tiles_m, tiles_n, k_tiles = -(-m // tile.m), -(-n // tile.n), -(-k // tile.k)
     blocks, splits = tiles_m * tiles_n, 1
     if blocks < MULTIPROCESSORS:
@@ -159,8 +167,8 @@ class _ConvParams(Structure):
 
 
 def spec_of(tile: Tile) -> KernelSpec:
-    names = ("KF_BM", "KF_BN", "KF_BK", "KF_STAGES", "KF_WARPS_M", "KF_WARPS_N")
-    sizes = (tile.m, tile.n, tile.k, tile.stages, tile.warps_m, tile.warps_n)
+    names = ("KF_BM", "KF_BN", "KF_BK", "KF_STAGES", "KF_WARPS_M", "KF_WARPS_N", "KF_WARPGROUPS")
+    sizes = (tile.m, tile.n, tile.k, tile.stages, tile.warps_m, tile.warps_n, int(tile.warpgroups))
     return KernelSpec("conv.cu", "conv", tile.threads, _ConvParams, tuple(zip(names, sizes, strict=True)))
 
 
@@ -193,7 +201,8 @@ def conv(
         assert target.values.dtype == torch.float16 and target.values.is_contiguous(), "output layout"
     for vector in filter(lambda v: v is not None, (weight.bias, residual_scale, snake[1] if snake else None)):
         expect(vector, "per-output vector", (weight.outputs,), torch.float32)
-    grid = grid or choose_grid(rows * steps, weight.outputs, weight.taps * channels)
+    if grid is None:
+        grid = choose_grid(rows * steps, weight.outputs, weight.taps * channels, warpgroups=kernels.has_warpgroups)
     if grid.splits > 1:
         assert grid.splits * rows * steps * weight.outputs <= workspace.parts.numel(), "workspace too small"
         assert grid.tiles_m * grid.tiles_n <= workspace.arrivals.numel(), "too many split tiles"

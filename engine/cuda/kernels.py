@@ -43,6 +43,9 @@ class KernelSpec:
 class Kernels(Protocol):
     """The seam between operations and the device; the tests put a CPU emulation here."""
 
+    has_warpgroups: bool
+    """Whether the device has warpgroup products: Hopper has them, and nothing before or after it."""
+
     def launch(
         self,
         spec: KernelSpec,
@@ -76,6 +79,7 @@ class CudaKernels:
         from cuda.bindings import driver  # only on machines with a GPU
 
         self._driver, self._arch = driver, arch
+        self.has_warpgroups = arch == "sm_90a"
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self._cache = cache or root / "kingfisher" / "kernels"
         self._sources = source_fingerprint()

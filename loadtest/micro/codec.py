@@ -51,6 +51,11 @@ TILES = (
     Tile(128, 96, 32, 4, 2, 2),
     Tile(128, 192, 32, 5, 2, 4),
     Tile(128, 64, 64, 4, 2, 2),
+    Tile(128, 64, 64, 4, 8, 1, warpgroups=True),
+    Tile(128, 96, 64, 4, 8, 1, warpgroups=True),
+    Tile(128, 96, 64, 3, 8, 1, warpgroups=True),
+    Tile(128, 128, 64, 3, 8, 1, warpgroups=True),
+    Tile(128, 192, 64, 5, 8, 1, warpgroups=True),
 )
 
 
@@ -108,10 +113,12 @@ def time_convs(kernels) -> list[dict[str, object]]:
 
             us = timed(work) / 4
             found.append({"conv": (channels, outputs, taps, rate), "tile": repr(tile), "us": us})
-            line.append((us, f"{tile.m}x{tile.n}x{tile.k}/{tile.stages} {tile.warps_m}x{tile.warps_n}"))
+            line.append(
+                (us, f"{tile.m}x{tile.n}x{tile.k}/{tile.stages} {tile.warps_m}x{tile.warps_n}{'w' * tile.warpgroups}")
+            )
         line.sort()
         best = "  ".join(f"{name} {gflop / us * 1000:.0f}" for us, name in line[:5])
-        chosen = choose_grid(m, outputs, taps * channels).tile
+        chosen = choose_grid(m, outputs, taps * channels, warpgroups=kernels.has_warpgroups).tile
         print(
             f"conv C={channels} N={outputs} taps={taps}: {line[0][0]:7.1f} us | TFLOP/s {best} "
             f"| chosen {chosen.m}x{chosen.n}"

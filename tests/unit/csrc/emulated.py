@@ -45,6 +45,8 @@ class _Launch(ctypes.Structure):
 class EmulatedKernels:
     """`engine.cuda.kernels.Kernels` on the CPU."""
 
+    has_warpgroups = True
+
     def __init__(self, cache: Path | None = None) -> None:
         self._cache = cache or Path(tempfile.gettempdir()) / "kingfisher-emulated"
         self._libraries: dict[tuple[str, tuple[tuple[str, int], ...]], ctypes.CDLL] = {}

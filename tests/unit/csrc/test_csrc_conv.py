@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.cuda.conv import (
+    HOPPER_96,
+    HOPPER_128,
     MAX_SPLIT_TILES,
     NARROW,
     SQUARE,
@@ -50,7 +52,7 @@ def new_steps(rows: Rows) -> Tensor:
 
 
 @pytest.mark.parametrize("splits", [1, 3])
-@pytest.mark.parametrize("tile", [NARROW, SQUARE, WIDE, WIDE_96], ids=["narrow", "square", "wide", "wide96"])
+@pytest.mark.parametrize("tile", [NARROW, SQUARE, WIDE, WIDE_96, HOPPER_128, HOPPER_96], ids=str)
 @pytest.mark.parametrize(
     ("rows", "steps", "channels", "outputs", "taps", "dilation"),
     [(1, 1, 64, 24, 7, 1), (3, 5, 24, 104, 7, 3), (2, 40, 96, 96, 1, 1), (1, 150, 8, 136, 2, 9)],
@@ -132,12 +134,13 @@ def test_large_values_saturate_and_stay_finite(kernels: EmulatedKernels) -> None
     assert bool((out.values == 65504).all())
 
 
-def test_every_shape_of_the_full_codec_gets_a_grid_that_covers_it() -> None:
+@pytest.mark.parametrize("warpgroups", [False, True])
+def test_every_shape_of_the_full_codec_gets_a_grid_that_covers_it(warpgroups: bool) -> None:
     shapes = [(1024, 3072, 1), (1024, 6144, 1), (3072, 1024, 1), (1024, 1536, 7), (1536, 6144, 2)]
     shapes += [(768, 768, 7), (384, 384, 7), (192, 192, 7), (96, 96, 7), (384, 768, 2), (96, 96, 1)]
     for m in (1, 2, 16, 17, 64, 128, 1000, 4096, 262144):
         for channels, outputs, taps in shapes:
-            grid = choose_grid(m, outputs, channels * taps)
+            grid = choose_grid(m, outputs, channels * taps, warpgroups=warpgroups)
             assert grid.tiles_m * grid.tile.m >= m
             assert grid.tiles_n * grid.tile.n >= outputs
             assert 1 <= grid.splits <= -(-channels * taps // grid.tile.k)

@@ -20,7 +20,9 @@ from engine.cuda.weights import ModelWeights
 from engine.weights import expected_shapes
 
 ROWS, CONTEXT = 4, 64
-ARCHITECTURES = ("sm_90a", "sm_120a")
+HOPPER = "sm_90a"
+ARCHITECTURES = (HOPPER, "sm_120a")
+WARPGROUPS = ("KF_WARPGROUPS", 1)
 SPILLED_BYTES = {"frame.cu": 800, "fast_attention.cu": 8}
 """What may be stored to memory because registers ran out; no other kernel may. The frame kernel's blocks start with 96
 registers a thread, and its consumers live with what the compiler makes of that (loadtest/LOG.md)."""
@@ -31,6 +33,8 @@ Unit = tuple[str, tuple[tuple[str, int], ...]]
 
 class Recorder:
     """`Kernels` that only remembers what it was asked for."""
+
+    has_warpgroups = True
 
     def __init__(self) -> None:
         self.specs: list[KernelSpec] = []
@@ -94,8 +98,14 @@ def label(unit: Unit) -> str:
     return f"{unit[0]}-{'-'.join(str(value) for _, value in unit[1][:6])}"
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("unit", UNITS, ids=label)
+def targets() -> list[tuple[Unit, str]]:
+    """Every unit for every card; what needs warpgroup products for the one that has them."""
+    return [(unit, arch) for unit in UNITS for arch in ARCHITECTURES if arch == HOPPER or (WARPGROUPS not in unit[1])]
+
+
+@pytest.mark.parametrize(
+    ("unit", "arch"), targets(), ids=lambda value: value if isinstance(value, str) else label(value)
+)
 def test_it_compiles_without_spills(unit: Unit, arch: str) -> None:
     source, defines = unit
     options = compile_options(KernelSpec(source, "", 0, ctypes.Structure, defines), arch)

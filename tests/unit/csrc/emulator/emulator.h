@@ -80,6 +80,7 @@ struct Fiber {
     Dim3 thread;
     bool done = false;
     std::vector<std::vector<PendingCopy>> copies{1};
+    std::vector<std::vector<std::function<void()>>> products{1};
 };
 
 struct Machine {

@@ -102,6 +102,56 @@ inline void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     mma(c, Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}}, f16_to_float);
 }
 
+// ---- warpgroup products: a descriptor is the address itself; the sums are made as late as they may be, at the wait ------
+
+inline u64 matrix_descriptor(const void* shared) {
+    if (static_cast<const u8*>(shared) < emulator::machine.current->block->shared) emulator::fail("not shared memory");
+    if (reinterpret_cast<std::uintptr_t>(shared) % 1024) emulator::fail("a swizzled operand is not aligned to 1024 bytes");
+    return reinterpret_cast<u64>(shared);
+}
+
+inline u64 next_k(u64 descriptor) { return descriptor + 32; }
+inline void warpgroup_fence() {}
+inline void warpgroup_commit() { emulator::machine.current->products.emplace_back(); }
+inline void fence_for_warpgroup() {}
+
+template <int pending, int tiles>
+inline void warpgroup_wait(float (&)[tiles][4]) {
+    auto& groups = emulator::machine.current->products;
+    while (groups.size() > pending + 1) {
+        for (auto& product : groups.front()) product();
+        groups.erase(groups.begin());
+    }
+}
+
+// The hardware swizzles addresses: bits 4..6 by bits 7..9.
+inline float swizzled_value(u64 descriptor, unsigned row, unsigned k) {
+    u64 address = descriptor + 128 * row + 2 * k;
+    address ^= (address >> 7 & 7) << 4;
+    u16 bits;
+    std::memcpy(&bits, reinterpret_cast<const void*>(address), 2);
+    return f16_to_float(bits);
+}
+
+template <int tiles>
+inline void warpgroup_multiply(float (&c)[tiles][4], u64 left, u64 right) {
+    unsigned warp = threadIdx.x / 32 % 4, g = emulator::lane() / 4, j = emulator::lane() % 4;
+    emulator::machine.current->products.back().push_back([&c, left, right, warp, g, j] {
+        float a[2][16];
+        for (unsigned half = 0; half < 2; half++)
+            for (unsigned k = 0; k < 16; k++) a[half][k] = swizzled_value(left, 16 * warp + 8 * half + g, k);
+        for (unsigned t = 0; t < tiles; t++)
+            for (unsigned column = 0; column < 2; column++) {
+                float sums[2] = {};
+                for (unsigned k = 0; k < 16; k++) {
+                    float b = swizzled_value(right, 8 * t + 2 * j + column, k);
+                    for (unsigned half = 0; half < 2; half++) sums[half] += a[half][k] * b;
+                }
+                for (unsigned half = 0; half < 2; half++) c[t][2 * half + column] += sums[half];
+            }
+    });
+}
+
 inline void ldmatrix_x4(u32 (&d)[4], const void* shared) {
     emulator::Collective<const void*> rows(shared);
     unsigned g = emulator::lane() / 4, j = emulator::lane() % 4;
