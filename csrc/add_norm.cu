@@ -1,7 +1,7 @@
 // Residual add, RMSNorm, and the conversion that the next matrix product wants, one block per output row.
 //
-// A row fits the block's registers (KF_QUADS float4 per thread). Everything that comes from memory is asked for at once:
-// the norm's weights and the scales are cold, and a load after the reduction would cost its whole latency again.
+// A row fits the block's registers (KF_QUADS float4 per thread). The norm's weights and the channels' scales are cold, and
+// nothing writes them: they are asked for while the kernel before this one is still at work.
 #include <common/numeric.cuh>
 
 constexpr int QUADS = KF_QUADS;
@@ -26,23 +26,29 @@ KF_DEVICE float4 unpack_bf16(uint2 bits) {
     return make_float4(bf16_low(bits.x), bf16_high(bits.x), bf16_low(bits.y), bf16_high(bits.y));
 }
 
-KF_KERNEL(add_norm, AddNormParams, ADD_NORM_THREADS) {
+KF_KERNEL_EARLY(add_norm, AddNormParams, ADD_NORM_THREADS) {
     KF_SHARED(shared);
     float* scratch = reinterpret_cast<float*>(shared);
     long long row = static_cast<long long>(blockIdx.x) * p.row_step + p.row_first, out_row = blockIdx.x;
-    float row_scale = p.delta.row_scale ? p.delta.row_scale[row] : 1.0f;
-    float4 v[QUADS], weight[QUADS];
+    float4 v[QUADS], weight[QUADS], scale[QUADS];
 #pragma unroll
     for (int q = 0; q < QUADS; q++) {
         int i = 4 * (threadIdx.x + q * ADD_NORM_THREADS);
         v[q] = weight[q] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        scale[q] = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+        if (i >= p.dim) continue;
+        weight[q] = unpack_bf16(*reinterpret_cast<const uint2*>(p.weight + i));
+        if (p.delta.channel_scale) scale[q] = *reinterpret_cast<const float4*>(p.delta.channel_scale + i);
+    }
+    ptx::follow_previous();
+    float row_scale = p.delta.row_scale ? p.delta.row_scale[row] : 1.0f;
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+        int i = 4 * (threadIdx.x + q * ADD_NORM_THREADS);
         if (i >= p.dim) continue;
         v[q] = *reinterpret_cast<const float4*>(p.x + row * p.dim + i);
-        weight[q] = unpack_bf16(*reinterpret_cast<const uint2*>(p.weight + i));
         if (!p.delta.values) continue;
-        float4 d = unpack_bf16(*reinterpret_cast<const uint2*>(p.delta.values + row * p.dim + i));
-        float4 s = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
-        if (p.delta.channel_scale) s = *reinterpret_cast<const float4*>(p.delta.channel_scale + i);
+        float4 d = unpack_bf16(*reinterpret_cast<const uint2*>(p.delta.values + row * p.dim + i)), s = scale[q];
         v[q] = make_float4(v[q].x + d.x * row_scale * s.x, v[q].y + d.y * row_scale * s.y,
                            v[q].z + d.z * row_scale * s.z, v[q].w + d.w * row_scale * s.w);
     }

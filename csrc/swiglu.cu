@@ -1,4 +1,5 @@
-// silu(gate) * up, and the conversion that the down projection wants, one block per row, the row in registers.
+// silu(gate) * up, and the conversion that the down projection wants, one block per row, the row in registers. The channels'
+// scales, which nothing writes, are asked for while the kernel before this one is still at work.
 #include <common/numeric.cuh>
 
 constexpr int QUADS = KF_QUADS;
@@ -12,15 +13,24 @@ struct SwigluParams {
     int width;         // a multiple of 4, at most 4 * KF_QUADS * threads
 };
 
-KF_KERNEL(swiglu, SwigluParams, SWIGLU_THREADS) {
+KF_KERNEL_EARLY(swiglu, SwigluParams, SWIGLU_THREADS) {
     KF_SHARED(shared);
     float* scratch = reinterpret_cast<float*>(shared);
     long long row = blockIdx.x;
     const u16* gates = p.gate_up.values + row * 2 * p.width;
     const float* scales = p.gate_up.channel_scale;
-    float row_scale = p.gate_up.row_scale ? p.gate_up.row_scale[row] : 1.0f;
-    float4 v[QUADS];
+    float4 v[QUADS], gate_scales[QUADS], up_scales[QUADS];
     float amax = 0.0f;
+#pragma unroll
+    for (int q = 0; q < QUADS; q++) {
+        int i = 4 * (threadIdx.x + q * SWIGLU_THREADS);
+        gate_scales[q] = up_scales[q] = make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+        if (i >= p.width || !scales) continue;
+        gate_scales[q] = *reinterpret_cast<const float4*>(scales + i);
+        up_scales[q] = *reinterpret_cast<const float4*>(scales + p.width + i);
+    }
+    ptx::follow_previous();
+    float row_scale = p.gate_up.row_scale ? p.gate_up.row_scale[row] : 1.0f;
 #pragma unroll
     for (int q = 0; q < QUADS; q++) {
         int i = 4 * (threadIdx.x + q * SWIGLU_THREADS);
@@ -28,11 +38,7 @@ KF_KERNEL(swiglu, SwigluParams, SWIGLU_THREADS) {
         if (i >= p.width) continue;
         uint2 g = *reinterpret_cast<const uint2*>(gates + i);
         uint2 u = *reinterpret_cast<const uint2*>(gates + p.width + i);
-        float4 gs = make_float4(1.0f, 1.0f, 1.0f, 1.0f), us = gs;
-        if (scales) {
-            gs = *reinterpret_cast<const float4*>(scales + i);
-            us = *reinterpret_cast<const float4*>(scales + p.width + i);
-        }
+        float4 gs = gate_scales[q], us = up_scales[q];
         v[q] = make_float4(silu(bf16_low(g.x) * row_scale * gs.x) * (bf16_low(u.x) * row_scale * us.x),
                            silu(bf16_high(g.x) * row_scale * gs.y) * (bf16_high(u.x) * row_scale * us.y),
                            silu(bf16_low(g.y) * row_scale * gs.z) * (bf16_low(u.y) * row_scale * us.z),

@@ -12,13 +12,32 @@ using u64 = unsigned long long;
 
 // One parameter struct per kernel, passed by value. All shared memory is dynamic.
 // `resident`: blocks that must fit on a multiprocessor at once; it bounds the registers.
+// A kernel declared EARLY calls ptx::follow_previous() itself, after reading what no other kernel writes.
+#define KF_KERNEL_BEGINNING(name, Params, threads, resident, begin)                                        \
+    KF_DEVICE void name##_body(const Params& p);                                                           \
+    extern "C" __global__ void __launch_bounds__(threads, resident) name(const __grid_constant__ Params p) { \
+        begin;                                                                                             \
+        name##_body(p);                                                                                    \
+    }                                                                                                      \
+    KF_DEVICE void name##_body(const Params& p)
 #define KF_KERNEL_RESIDENT(name, Params, threads, resident) \
-    extern "C" __global__ void __launch_bounds__(threads, resident) name(const __grid_constant__ Params p)
+    KF_KERNEL_BEGINNING(name, Params, threads, resident, ptx::follow_previous())
 #define KF_KERNEL(name, Params, threads) KF_KERNEL_RESIDENT(name, Params, threads, 1)
+#define KF_KERNEL_EARLY(name, Params, threads) KF_KERNEL_BEGINNING(name, Params, threads, 1, )
 #define KF_SHARED(pointer) extern __shared__ __align__(1024) u8 pointer[]
 #define KF_DEVICE __device__ __forceinline__
 
 namespace ptx {
+
+// Programmatic dependent launch. The next kernel's blocks may take their places while this one's last are at work; this
+// one, which took its own so, waits until all that was queued before it has ended and can be read. Every kernel must
+// wait, or what follows it could overtake what came before it.
+KF_DEVICE void follow_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 // ---- conversions: the first argument lands in the low half ----------------------------------------
 

@@ -80,6 +80,11 @@ class CudaKernels:
 
         self._driver, self._arch = driver, arch
         self.has_warpgroups = arch == "sm_90a"
+        self._cooperative = self._attribute("COOPERATIVE", "cooperative", 1)
+        # Blocks may take their places before the kernel before them has ended; before Hopper there is no such thing.
+        can_overlap = int(arch.removeprefix("sm_").rstrip("a")) >= 90
+        name = "programmaticStreamSerializationAllowed"
+        self._overlapping = self._attribute("PROGRAMMATIC_STREAM_SERIALIZATION", name, int(can_overlap))
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self._cache = cache or root / "kingfisher" / "kernels"
         self._sources = source_fingerprint()
@@ -103,19 +108,21 @@ class CudaKernels:
             attribute = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._check(self._driver.cuFuncSetAttribute(function, attribute, shared_bytes), spec.name)
             self._shared_allowed[spec] = shared_bytes
+        config = self._driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = spec.threads, 1, 1
+        config.sharedMemBytes = shared_bytes
+        config.hStream = torch.cuda.current_stream().cuda_stream
+        config.attrs = [self._cooperative if cooperative else self._overlapping]
+        config.numAttrs = len(config.attrs)
         pointers = (ctypes.c_void_p * 1)(ctypes.addressof(params))
-        launch = self._driver.cuLaunchCooperativeKernel if cooperative else self._driver.cuLaunchKernel
-        arguments = (
-            function,
-            *grid,
-            spec.threads,
-            1,
-            1,
-            shared_bytes,
-            torch.cuda.current_stream().cuda_stream,
-            ctypes.addressof(pointers),
-        )
-        self._check(launch(*arguments) if cooperative else launch(*arguments, 0), spec.name)
+        self._check(self._driver.cuLaunchKernelEx(config, function, ctypes.addressof(pointers), 0), spec.name)
+
+    def _attribute(self, name: str, field: str, value: int) -> Any:
+        attribute = self._driver.CUlaunchAttribute()
+        attribute.id = getattr(self._driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+        setattr(attribute.value, field, value)
+        return attribute
 
     def _function(self, spec: KernelSpec) -> Any:
         if spec not in self._functions:

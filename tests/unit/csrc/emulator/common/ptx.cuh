@@ -17,10 +17,13 @@ using u64 = unsigned long long;
     }                                                                                        \
     static void name##_body(const Params& p)
 #define KF_KERNEL_RESIDENT(name, Params, threads, resident) KF_KERNEL(name, Params, threads)
+#define KF_KERNEL_EARLY(name, Params, threads) KF_KERNEL(name, Params, threads)
 #define KF_SHARED(pointer) u8* const pointer = emulator::machine.current->block->shared
 #define KF_DEVICE inline
 
 namespace ptx {
+
+inline void follow_previous() {}
 
 inline u16 round_bf16(float value) {
     u32 bits = __float_as_uint(value);
