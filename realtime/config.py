@@ -11,8 +11,8 @@ from typing import Any
 __all__ = ["CHOICES", "ServerConfig", "SettingError"]
 
 PREFIX = "KINGFISHER_"
-OTHERS = frozenset({"KINGFISHER_API_KEYS_FILE", "KINGFISHER_API_KEY", "KINGFISHER_URL"})
-"""Variables that are no field: where the keys are, and what `kingfisher say` reads."""
+OTHERS = frozenset({"KINGFISHER_API_KEYS_FILE", "KINGFISHER_API_KEY", "KINGFISHER_URL", "KINGFISHER_CLIENTS_DIR"})
+"""Variables that are no field: where the keys are, what `kingfisher say` reads, and what `make clients` does."""
 CHOICES = {
     "device": ("cpu", "cuda"),
     "backend": ("auto", "native", "reference"),
