@@ -100,6 +100,17 @@ KF_DEVICE void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// D = (A * scale_a)[16x32] (B * scale_b)[32x8] + C for E4M3, on cards of sm_120a alone. A: a0 (row g, k 4j..), a1 (g+8, 4j..),
+// a2 (g, 4j+16..), a3 (g+8, 4j+16..); B: b0 (k 4j.., col g), b1 (4j+16.., col g). Scales are UE8M0 in the lowest byte: of row g
+// from lane 4g, of row g+8 from lane 4g+1, of column g from lane 4g; other lanes' are not looked at.
+KF_DEVICE void mma_mx(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, u32 scale_a, u32 scale_b) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3}, %10, {0, 0}, %11, {0, 0};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(scale_a), "r"(scale_b));
+}
+
 // Four 8x8 matrices of 16-bit values; lane l gives the address of row l % 8 of matrix l / 8.
 KF_DEVICE void ldmatrix_x4(u32 (&d)[4], const void* shared) {
     u32 address = static_cast<u32>(__cvta_generic_to_shared(shared));

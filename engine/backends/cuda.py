@@ -88,7 +88,6 @@ class CudaBackend:
         *,
         slots: int,
         context_tokens: int,
-        fp8: bool,
         packed: tuple[Geometry, PackedWeights] | None = None,
     ) -> None:
         """Allocates everything and captures every graph: nothing is allocated afterwards.
@@ -105,8 +104,10 @@ class CudaBackend:
         self._codec_stream = device.stream(urgent=True)
         self._prefill_stream = device.stream(urgent=False)
         self._buckets = batch_buckets(slots)
-        self._frame = FrameBuffers.empty(weights, slots, where, fp8=fp8)
-        self._prefill = SlowBuffers.empty(config.slow, PREFILL_BUCKETS[-1], where, fp8=fp8, one_slot=True)
+        self._frame = FrameBuffers.empty(weights, slots, where)
+        self._prefill = SlowBuffers.empty(
+            config.slow, PREFILL_BUCKETS[-1], where, fp8=weights.has_fp8_activations, one_slot=True
+        )
         self._codec_cells = min(MAX_CODEC_CELLS, slots * CODEC_WIDTHS[-1])
         self._codec_buckets = {w: batch_buckets(min(slots, self._codec_cells // w)) for w in CODEC_WIDTHS}
         self._chain = CodecChain(

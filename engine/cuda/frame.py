@@ -133,8 +133,8 @@ class FrameBuffers:
     """uint8 [2, R]: ended, finite."""
 
     @classmethod
-    def empty(cls, weights: ModelWeights, rows: int, device: torch.device, *, fp8: bool) -> FrameBuffers:
-        config = weights.config
+    def empty(cls, weights: ModelWeights, rows: int, device: torch.device) -> FrameBuffers:
+        config, fp8 = weights.config, weights.has_fp8_activations
         slow, fast = config.slow, config.fast
 
         def bf16(*shape: int) -> Tensor:
@@ -278,7 +278,7 @@ def _slow_layers(
         attended = b.attended.rows(rows)
         attend(
             kernels,
-            layer.wqkv(hidden, b.qkv[:rows]),
+            layer.wqkv(kernels, hidden, b.qkv[:rows]),
             layer.qk_norms,
             weights.slow.rope,
             buffers.row_slot[:rows],
@@ -311,7 +311,7 @@ def _fast_pass(kernels: Kernels, weights: ModelWeights, buffers: FrameBuffers, r
         attended = b.attended.rows(total)
         fast_attend(
             kernels,
-            layer.wqkv(hidden, b.qkv[:total]),
+            layer.wqkv(kernels, hidden, b.qkv[:total]),
             layer.qk_norms,
             weights.fast.rope,
             buffers.fast_keys[index, :rows],
@@ -340,12 +340,12 @@ def _after_attention(
     eps: float,
 ) -> Product:
     """Output projection, residual, feed-forward; the feed-forward's result is left to be added."""
-    delta = layer.wo(attended, b.projected[:rows])
+    delta = layer.wo(kernels, attended, b.projected[:rows])
     hidden = b.hidden.rows(rows)
     add_norm(kernels, x, delta, layer.ffn_norm, hidden, eps=eps)
     gated = b.gated.rows(rows)
-    swiglu(kernels, layer.gate_up(hidden, b.gate_up[:rows]), gated)
-    return layer.down(gated, b.projected[:rows])
+    swiglu(kernels, layer.gate_up(kernels, hidden, b.gate_up[:rows]), gated)
+    return layer.down(kernels, gated, b.projected[:rows])
 
 
 def _matmul_fp32(x: Tensor, weight: Tensor, out: Tensor) -> None:

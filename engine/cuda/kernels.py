@@ -45,6 +45,8 @@ class Kernels(Protocol):
 
     has_warpgroups: bool
     """Whether the device has warpgroup products: Hopper has them, and nothing before or after it."""
+    has_block_scales: bool
+    """Whether the tensor cores take UE8M0 scales with `mma.sync` (sm_120a)."""
 
     def launch(
         self,
@@ -80,6 +82,7 @@ class CudaKernels:
 
         self._driver, self._arch = driver, arch
         self.has_warpgroups = arch == "sm_90a"
+        self.has_block_scales = arch.startswith("sm_12")
         self._cooperative = self._attribute("COOPERATIVE", "cooperative", 1)
         # Blocks may take their places before the kernel before them has ended; before Hopper there is no such thing.
         can_overlap = int(arch.removeprefix("sm_").rstrip("a")) >= 90

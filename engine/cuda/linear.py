@@ -1,8 +1,9 @@
-"""Matrix products of the decode step, in bf16 or in FP8, with the scales left for the kernel that reads the result.
+"""Matrix products of the decode step, in bf16 or in FP8.
 
-FP8 here is E4M3 with one scale per output channel of a weight and one per row of an activation. The product itself
-runs without scales through cuBLASLt's fastest path; the raw sums (at most 448 * 448 * K, far inside bf16's range) are
-rescaled by the kernel that consumes them, which reads them anyway. So row-wise accuracy costs no extra launch.
+With one scale per output channel of a weight and one per row of an activation, the product itself runs without scales
+through cuBLASLt's fastest path; the raw sums (at most 448 * 448 * K, far inside bf16's range) are rescaled by the
+kernel that consumes them, which reads them anyway. So row-wise accuracy costs no extra launch. Weights whose scales
+change along K (bsgemm, mxfp8) go through our own kernels, which apply them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.config import ConfigError
+from engine.cuda.grouped_gemm import grouped_gemm, mx_gemm, mx_quantise
+from engine.cuda.kernels import Kernels
 from engine.cuda.ops import Activation, Product, expect
-from engine.quant.formats import PER_ROW, Quantised
+from engine.quant.formats import MX_32, PER_ROW, Quantised
 
-__all__ = ["Bf16Linear", "Fp8Linear", "Linear", "linear"]
+__all__ = ["Bf16Linear", "Fp8Linear", "GroupedLinear", "Linear", "linear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Bf16Linear:
 
     weight: Tensor
 
-    def __call__(self, x: Activation, out: Tensor) -> Product:
+    def __call__(self, kernels: Kernels, x: Activation, out: Tensor) -> Product:
         """x bf16 [B, K] -> out bf16 [B, N]."""
         expect(x.values, "x", (out.shape[0], self.weight.shape[1]), torch.bfloat16)
         torch.mm(x.values, self.weight.T, out=out)
@@ -41,7 +43,7 @@ class Fp8Linear:
     scale: Tensor
     unit: Tensor
 
-    def __call__(self, x: Activation, out: Tensor) -> Product:
+    def __call__(self, kernels: Kernels, x: Activation, out: Tensor) -> Product:
         """x E4M3 [B, K] with row scales -> out bf16 [B, N], unscaled; the scales go with it."""
         rows = out.shape[0]
         assert x.scale is not None, "an FP8 product needs an FP8 activation"
@@ -59,17 +61,41 @@ class Fp8Linear:
         return Product(out, x.scale, self.scale)
 
 
-Linear = Bf16Linear | Fp8Linear
+@dataclass(frozen=True, slots=True)
+class GroupedLinear:
+    """weight [N, K] in groups along K; activations stay bf16, but for mxfp8 on a card that multiplies it."""
+
+    weight: Quantised
+
+    def __call__(self, kernels: Kernels, x: Activation, out: Tensor) -> Product:
+        """x bf16 [B, K] -> out bf16 [B, N]."""
+        assert x.scale is None, "weights in groups take bf16 activations"
+        if self.weight.grouping == MX_32 and kernels.has_block_scales:
+            scaled = _empty_mx(x.values)
+            mx_quantise(kernels, x.values, scaled)
+            mx_gemm(kernels, scaled, self.weight, out)
+        else:
+            grouped_gemm(kernels, x.values, self.weight, out)
+        return Product(out, None, None)
+
+
+def _empty_mx(x: Tensor) -> Quantised:
+    """Memory for x [B, K] in groups of 32. Where a graph is captured it comes from the graph's own pool."""
+    values = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
+    return Quantised(values, torch.empty(MX_32.scale_shape(x.shape), dtype=MX_32.scale_dtype, device=x.device), MX_32)
+
+
+Linear = Bf16Linear | Fp8Linear | GroupedLinear
 
 
 def linear(parts: Sequence[Tensor | Quantised]) -> Linear:
-    """From weights [N, K] whose rows follow one another: plain ones of any float dtype, or E4M3 with a scale per row.
-    Raises ConfigError for another grouping."""
+    """From weights [N, K] whose rows follow one another: plain ones of any float dtype, or quantised ones of one
+    grouping. Raises LayoutError."""
     plain = [part for part in parts if isinstance(part, Tensor)]
     if plain:
         assert len(plain) == len(parts), "a product is quantised whole or not at all"
         return Bf16Linear(torch.cat(plain).to(torch.bfloat16).contiguous())
     weight = Quantised.joined([part for part in parts if isinstance(part, Quantised)])
     if weight.grouping != PER_ROW:
-        raise ConfigError(f"the CUDA backend multiplies by weights with one scale per row, not by {weight.grouping}")
+        return GroupedLinear(weight)
     return Fp8Linear(weight.values, weight.scale.flatten(), torch.ones((), device=weight.values.device))

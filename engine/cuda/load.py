@@ -73,16 +73,6 @@ def _check_memory(config: ModelConfig, slots: int, context_tokens: int, device: 
     )
 
 
-def _pack(
-    config: ModelConfig, tensors: Mapping[str, Tensor | Quantised], semantic_begin: int, im_end: int
-) -> tuple[Geometry, PackedWeights] | None:
-    """Weights of the persistent frame kernel, for a model that it can run."""
-    geometry = Geometry(config)
-    if not geometry.fits():
-        return None
-    return geometry, PackedWeights.build(geometry, tensors, semantic_begin=semantic_begin, im_end=im_end)
-
-
 def make_backend(
     model: StoredModel, codec: Codec, *, slots: int, context_tokens: int, fp8: bool, device: Device | None = None
 ) -> CudaBackend:
@@ -96,15 +86,12 @@ def make_backend(
         tensors: Mapping[str, Tensor | Quantised] = Uploaded(model.tensors, device, stream)
         if fp8 and not model.config.fp8_scheme:
             tensors = quantised_form(model.config, tensors, DECODE_SCHEME)
-        weights, packed = _build(
-            device, model.config, tensors, model.semantic_begin, model.im_end, context_tokens=context_tokens, fp8=fp8
-        )
+        ids = {"semantic_begin": model.semantic_begin, "im_end": model.im_end}
+        weights, packed = _build(device, model.config, tensors, context_tokens, **ids)
         codec_weights = CodecWeights.build(codec.config, codec.state_dict(), device.torch_device)
     device.join(device.record(stream))
     _check_memory(model.config, slots, context_tokens, device.torch_device)
-    return CudaBackend(
-        device, weights, codec_weights, codec, slots=slots, context_tokens=context_tokens, fp8=fp8, packed=packed
-    )
+    return CudaBackend(device, weights, codec_weights, codec, slots=slots, context_tokens=context_tokens, packed=packed)
 
 
 def make_random_backend(*, slots: int, context_tokens: int, fp8: bool, seed: int = 0) -> CudaBackend:
@@ -114,25 +101,24 @@ def make_random_backend(*, slots: int, context_tokens: int, fp8: bool, seed: int
     tensors: Mapping[str, Tensor | Quantised] = random_model(S2_PRO, where, seed)
     if fp8:
         tensors = quantised_form(S2_PRO, tensors, DECODE_SCHEME)
-    weights, packed = _build(device, S2_PRO, tensors, SEMANTIC_BEGIN, IM_END, context_tokens=context_tokens, fp8=fp8)
+    ids = {"semantic_begin": SEMANTIC_BEGIN, "im_end": IM_END}
+    weights, packed = _build(device, S2_PRO, tensors, context_tokens, **ids)
     codec_weights = CodecWeights.build(codec_config, random_codec(codec_config, where, seed), where)
     torch.cuda.empty_cache()
     _check_memory(S2_PRO, slots, context_tokens, where)
-    return CudaBackend(
-        device, weights, codec_weights, None, slots=slots, context_tokens=context_tokens, fp8=fp8, packed=packed
-    )
+    return CudaBackend(device, weights, codec_weights, None, slots=slots, context_tokens=context_tokens, packed=packed)
 
 
 def _build(
     device: Device,
     config: ModelConfig,
     tensors: Mapping[str, Tensor | Quantised],
+    context_tokens: int,
+    *,
     semantic_begin: int,
     im_end: int,
-    *,
-    context_tokens: int,
-    fp8: bool,
 ) -> tuple[ModelWeights, tuple[Geometry, PackedWeights] | None]:
+    """The weights, and again as the persistent kernel reads them, where it can run the model."""
     weights = ModelWeights.build(
         config,
         tensors,
@@ -141,4 +127,7 @@ def _build(
         context_tokens=context_tokens,
         device=device.torch_device,
     )
-    return weights, _pack(config, tensors, semantic_begin, im_end) if fp8 else None
+    geometry = Geometry(config)
+    if not weights.has_fp8_activations or not geometry.fits():
+        return weights, None
+    return weights, (geometry, PackedWeights.build(geometry, tensors, semantic_begin=semantic_begin, im_end=im_end))

@@ -31,11 +31,7 @@ __all__ = [
 LOG2_E = math.log2(math.e)
 MAX_HEAD_GROUP = 8
 """Query heads per kv head that fit into one tensor-core tile."""
-
-REDUCE_SCRATCH_BYTES = 128
-ATTEND_WARPS = 4
-PREPARE_HEADS = 8
-COMBINE_THREADS = 1024
+REDUCE_SCRATCH_BYTES, ATTEND_WARPS, PREPARE_HEADS, COMBINE_THREADS = 128, 4, 8, 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.config import ConfigError, ModelConfig, StackConfig
-from engine.cuda.linear import Bf16Linear, Linear, linear
+from engine.cuda.linear import Bf16Linear, Fp8Linear, Linear, linear
 from engine.model.layers import rope_table
 from engine.quant.formats import Quantised
 
@@ -59,6 +59,11 @@ class ModelWeights:
     project_in: Bf16Linear | None
     project_bias: Tensor | None
     spoken_scale: float
+
+    @property
+    def has_fp8_activations(self) -> bool:
+        """Whether the layers' products take E4M3 inputs with a scale per row."""
+        return isinstance(self.slow.layers[0].wo, Fp8Linear)
 
     @classmethod
     def build(

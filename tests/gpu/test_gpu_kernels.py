@@ -6,6 +6,7 @@ import pytest
 from tests.unit.csrc.test_csrc_codec_chain import *
 from tests.unit.csrc.test_csrc_conv import *
 from tests.unit.csrc.test_csrc_frame import *
+from tests.unit.csrc.test_csrc_grouped_gemm import *
 from tests.unit.csrc.test_csrc_sampler import *
 from tests.unit.csrc.test_csrc_transformer_kernels import *
 

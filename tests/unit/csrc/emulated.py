@@ -47,7 +47,8 @@ class EmulatedKernels:
 
     has_warpgroups = True
 
-    def __init__(self, cache: Path | None = None) -> None:
+    def __init__(self, cache: Path | None = None, *, has_block_scales: bool = False) -> None:
+        self.has_block_scales = has_block_scales
         self._cache = cache or Path(tempfile.gettempdir()) / "kingfisher-emulated"
         self._libraries: dict[tuple[str, tuple[tuple[str, int], ...]], ctypes.CDLL] = {}
         self.launches: list[str] = []
@@ -97,9 +98,9 @@ class EmulatedKernels:
 class EmulatedDevice:
     """`engine.cuda.device.Device` on the CPU: one thing after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_block_scales: bool = False) -> None:
         self.torch_device = torch.device("cpu")
-        self.kernels = EmulatedKernels()
+        self.kernels = EmulatedKernels(has_block_scales=has_block_scales)
 
     def stream(self, *, urgent: bool) -> str:
         return "urgent" if urgent else "background"

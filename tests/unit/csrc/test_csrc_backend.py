@@ -41,7 +41,6 @@ def make_backend(model: DualAR, *, fp8: bool) -> CudaBackend:
         codec,
         slots=SLOTS,
         context_tokens=CONTEXT,
-        fp8=fp8,
     )
 
 

@@ -12,17 +12,21 @@ import torch
 from engine.cuda import codec_ops, conv, slot_state
 from engine.cuda.frame import FrameBuffers, SlowBuffers, decode_frame, prefill_rows
 from engine.cuda.frame_kernel import Geometry
+from engine.cuda.grouped_gemm import grouped_gemm, mx_gemm, mx_quantise
 from engine.cuda.kernels import CSRC, KernelSpec, compile_options
 from engine.cuda.nvrtc import NvrtcError, compile_source
 from engine.cuda.random_model import IM_END, S2_PRO, SEMANTIC_BEGIN
 from engine.cuda.slot_state import KvPool, SlotState
 from engine.cuda.weights import ModelWeights
+from engine.quant.formats import MX_32, quantise
 from engine.weights import expected_shapes
 
 ROWS, CONTEXT = 4, 64
-HOPPER = "sm_90a"
-ARCHITECTURES = (HOPPER, "sm_120a")
+HOPPER, BLACKWELL = "sm_90a", "sm_120a"
+ARCHITECTURES = (HOPPER, BLACKWELL)
 WARPGROUPS = ("KF_WARPGROUPS", 1)
+BLOCK_SCALES = "mx_gemm.cu"
+"""Needs tensor cores that take scales."""
 SPILLED_BYTES = {"frame.cu": 800, "fast_attention.cu": 8}
 """What may be stored to memory because registers ran out; no other kernel may. The frame kernel's blocks start with 96
 registers a thread, and its consumers live with what the compiler makes of that (loadtest/LOG.md)."""
@@ -35,6 +39,7 @@ class Recorder:
     """`Kernels` that only remembers what it was asked for."""
 
     has_warpgroups = True
+    has_block_scales = True
 
     def __init__(self) -> None:
         self.specs: list[KernelSpec] = []
@@ -66,7 +71,7 @@ def transformer_specs() -> list[KernelSpec]:
         )
         state = SlotState.fresh(S2_PRO, ROWS, meta)
         kv = KvPool.zeros(S2_PRO.slow, ROWS + 1, CONTEXT, meta)
-        decode_frame(recorder, weights, kv, state, FrameBuffers.empty(weights, ROWS, meta, fp8=False), ROWS)
+        decode_frame(recorder, weights, kv, state, FrameBuffers.empty(weights, ROWS, meta), ROWS)
         columns = torch.zeros(ROWS, 1 + S2_PRO.num_codebooks, dtype=torch.int32)
         positions = torch.zeros(ROWS, dtype=torch.int32)
         buffers = SlowBuffers.empty(S2_PRO.slow, ROWS, meta, fp8=False)
@@ -80,11 +85,23 @@ def codec_specs() -> list[KernelSpec]:
     return [*(conv.spec_of(tile) for tile in tiles), *(value for value in constant if type(value) is KernelSpec)]
 
 
+def grouped_specs() -> list[KernelSpec]:
+    """Products of weights in groups, for every number of tokens."""
+    recorder = Recorder()
+    for rows in (1, 16, 32, 64):
+        x, out = torch.zeros(rows, 128, dtype=torch.bfloat16), torch.zeros(rows, 128, dtype=torch.bfloat16)
+        weight, scaled = quantise(torch.zeros(128, 128), MX_32), quantise(x, MX_32)
+        grouped_gemm(recorder, x, weight, out)
+        mx_quantise(recorder, x, scaled)
+        mx_gemm(recorder, scaled, weight, out)
+    return recorder.specs
+
+
 def units() -> dict[Unit, set[str]]:
     """Translation units, and the kernels that each must hold."""
     geometry = Geometry(S2_PRO)
     found: dict[Unit, set[str]] = defaultdict(set)
-    specs = [*transformer_specs(), *codec_specs()]
+    specs = [*transformer_specs(), *codec_specs(), *grouped_specs()]
     specs += [geometry.spec(batch) for batch in geometry.batches()]
     for spec in specs:
         found[spec.source, spec.defines].add(spec.name)
@@ -99,8 +116,12 @@ def label(unit: Unit) -> str:
 
 
 def targets() -> list[tuple[Unit, str]]:
-    """Every unit for every card; what needs warpgroup products for the one that has them."""
-    return [(unit, arch) for unit in UNITS for arch in ARCHITECTURES if arch == HOPPER or (WARPGROUPS not in unit[1])]
+    """Every unit for every card that has what it needs."""
+    found = []
+    for unit in UNITS:
+        alone = HOPPER if WARPGROUPS in unit[1] else BLACKWELL if unit[0] == BLOCK_SCALES else None
+        found += [(unit, arch) for arch in ARCHITECTURES if alone in (arch, None)]
+    return found
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ from tests.unit.csrc.emulated import EmulatedDevice
 
 GREEDY = Sampling(temperature=1e-6, top_p=0.9, top_k=30, seed=5)
 FRAMES = 6
+SAME_INPUTS, ROUNDED_INPUTS = 0.9998, 0.98
+"""Cosine of the semantic logits with the fp32 specification of the same weights: activations in bf16, or in E4M3."""
 DIVISIBLE: dict[str, Any] = {
     **CONFIG,
     "text_config": {**CONFIG["text_config"], "dim": 256, "head_dim": 64, "intermediate_size": 384},
@@ -97,10 +99,14 @@ def test_the_folder_is_whole_and_smaller(original: Path, converted: Mapping[str,
     assert sizes[1] < 0.6 * sizes[0]
 
 
-def greedy_codes(backend: Any) -> np.ndarray:
-    random = np.random.default_rng(3)
+def prompt() -> np.ndarray:
     columns = np.zeros((5, 12), np.int32)
-    columns[0] = random.integers(0, 250, 12)
+    columns[0] = np.random.default_rng(3).integers(0, 250, 12)
+    return columns
+
+
+def greedy_codes(backend: Any) -> np.ndarray:
+    columns = prompt()
     backend.prefill(0, columns[:, :-1], 0)
     backend.arm(0, columns[:, -1], 11, GREEDY)
     for _ in range(FRAMES):
@@ -130,6 +136,32 @@ def test_an_engine_comes_up_on_it(converted: Mapping[str, Path], scheme: str) ->
     engine = load_engine(converted[scheme], backend="reference", slots=1)
     assert set(engine.voices) == {"ada", "bob"}
     engine.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "has_block_scales", "kernel", "cosine"),
+    [
+        ("channels", False, None, ROUNDED_INPUTS),
+        ("bsgemm", False, "grouped_gemm", SAME_INPUTS),
+        ("mxfp8", False, "grouped_gemm", SAME_INPUTS),
+        ("mxfp8", True, "mx_gemm", ROUNDED_INPUTS),
+    ],
+)
+def test_the_cuda_backend_runs_every_scheme(
+    converted: Mapping[str, Path], scheme: str, has_block_scales: bool, kernel: str | None, cosine: float
+) -> None:
+    model, device = open_model(converted[scheme]), EmulatedDevice(has_block_scales=has_block_scales)
+    codec = Codec.load(converted[scheme])
+    backend = make_backend(model, codec, slots=1, context_tokens=64, fp8=True, device=device)
+    columns = prompt()
+    backend.prefill(0, columns[:, :-1], 0)
+    backend.arm(0, columns[:, -1], columns.shape[1] - 1, GREEDY)
+    backend.collect(backend.submit([0], []))
+    specification = model.in_fp32()
+    exact = specification.semantic_logits(specification.slow(torch.from_numpy(columns).long())[0])[-1]
+    got = backend._frame.logits[0, : exact.shape[0]]
+    assert float(torch.cosine_similarity(got, exact, dim=0)) > cosine
+    assert {name for name in device.kernels.launches if name.endswith("_gemm")} == ({kernel} if kernel else set())
 
 
 def test_the_cuda_backend_makes_the_same_frames_from_either(original: Path, converted: Mapping[str, Path]) -> None:

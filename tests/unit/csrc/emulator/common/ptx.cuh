@@ -105,6 +105,30 @@ inline void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     mma(c, Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}}, f16_to_float);
 }
 
+struct ScaledFragments {
+    u32 a[4];
+    u32 b[2];
+    u32 scale_a, scale_b;
+};
+
+inline float e8m0_value(u32 bits) { return bits == 255 ? NAN : std::ldexp(1.0f, static_cast<int>(bits) - 127); }
+
+inline void mma_mx(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, u32 scale_a, u32 scale_b) {
+    emulator::Collective<ScaledFragments> all(ScaledFragments{{a[0], a[1], a[2], a[3]}, {b0, b1}, scale_a, scale_b});
+    unsigned g = emulator::lane() / 4, j = emulator::lane() % 4;
+    for (int i = 0; i < 4; i++) {
+        int half = i / 2;
+        unsigned column = 2 * j + i % 2;
+        float sum = 0.0f;
+        for (int k = 0; k < 32; k++) {
+            unsigned of_j = k % 16 / 4, shift = 8 * (k % 4), high = k / 16;
+            sum += e4m3_value(static_cast<u8>(all[4 * g + of_j].a[half + 2 * high] >> shift))
+                   * e4m3_value(static_cast<u8>(all[4 * column + of_j].b[high] >> shift));
+        }
+        c[i] += sum * e8m0_value(all[4 * g + half].scale_a & 255) * e8m0_value(all[4 * column].scale_b & 255);
+    }
+}
+
 // ---- warpgroup products: a descriptor is the address itself; the sums are made as late as they may be, at the wait ------
 
 inline u64 matrix_descriptor(const void* shared) {
