@@ -14,10 +14,10 @@ test: $(VENV)/.ready-test lint
 	cd clients/js && npm ci --silent && npm test --silent
 	$(VENV)/bin/python -m pytest $(ARGS)
 
-# Other people's clients against a real server: installed once (2 GB), kept in KINGFISHER_CLIENTS_DIR.
+# Other people's clients against a real server: installed once (1.3 GB), kept in KINGFISHER_CLIENTS_DIR.
 clients: export PATH := $(abspath $(VENV))/bin:$(PATH)
 clients: $(VENV)/.ready-test
-	timeout 1800 $(VENV)/bin/python -m pytest -m clients tests/clients $(ARGS)
+	timeout 1200 $(VENV)/bin/python -m pytest -m clients tests/clients $(ARGS)
 
 lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff format --check .

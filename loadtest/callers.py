@@ -17,6 +17,7 @@ from loadtest.arrivals import burst, poisson
 from loadtest.barge_in import interrupt
 from loadtest.player import play, rfc3550_jitter_s
 from loadtest.rider import listen
+from loadtest.slow_reader import read_slowly
 from loadtest.texts import sentences
 from loadtest.turn import Turn, TurnFailed, speak
 
@@ -126,6 +127,18 @@ def client_process(args: argparse.Namespace, share: int, load: float, results: A
     texts = sentences(args.texts, args.seed)
 
     async def run() -> list[dict[str, Any]]:
+        slow = [
+            asyncio.create_task(read_slowly(args.url, texts[number:], request_of(args, number)))
+            for number in range(share, args.slow_readers, args.processes)
+        ]
+        rows = await measured()
+        if ended := [task for task in slow if task.done()]:
+            raise RuntimeError(f"{len(ended)} slow readers could not go on: {ended[0].exception()!r}")
+        for task in slow:
+            task.cancel()
+        return rows
+
+    async def measured() -> list[dict[str, Any]]:
         if args.mode in ("open", "burst"):
             from loadtest.open_loop import open_loop
 

@@ -47,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--voices", nargs="+", default=None, help="drawn by Zipf's law, the first most often")
     parser.add_argument("--max-lead-s", type=float, default=3.0)
     parser.add_argument("--words-per-s", type=float, default=None, help="stream the text word by word")
+    parser.add_argument(
+        "--slow-readers", type=int, default=0, help="sessions beside the load that hardly read; unmeasured"
+    )
     parser.add_argument("--texts", type=int, default=200)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)

@@ -11,8 +11,8 @@ from typing import Any
 __all__ = ["CHOICES", "ServerConfig", "SettingError"]
 
 PREFIX = "KINGFISHER_"
-OTHERS = frozenset({"KINGFISHER_API_KEYS_FILE", "KINGFISHER_API_KEY", "KINGFISHER_URL"})
-"""Variables that are no field: where the keys are, and what `kingfisher say` reads."""
+OTHERS = frozenset({"KINGFISHER_API_KEYS_FILE", "KINGFISHER_API_KEY", "KINGFISHER_URL", "KINGFISHER_CLIENTS_DIR"})
+"""Variables that are no field: where the keys are, what `kingfisher say` reads, and what `make clients` does."""
 CHOICES = {
     "device": ("cpu", "cuda"),
     "backend": ("auto", "native", "reference"),
@@ -46,8 +46,8 @@ class ServerConfig:
     max_sessions: int = 256
     queue_s: float = 10.0
     """How long a session with something to say waits for a slot."""
-    workers: int = 1
-    """Encoder threads."""
+    workers: int = min(8, os.cpu_count() or 1)
+    """Encoder threads: by default one for each core, up to eight. A stream takes 0.8 % of a core."""
     drain_s: float = 30.0
     """On SIGTERM: how long running streams may go on."""
     idle_s: float = 600.0

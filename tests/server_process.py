@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -20,16 +21,19 @@ START_DEADLINE_S = 120.0
 
 
 class ServerProcess:
-    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path, certificate: Path | None) -> None:
         self.process, self.port, self._log = process, port, log
+        self.certificate = certificate
+        """That it shows, where it speaks TLS."""
+        self._trust = None if certificate is None else ssl.create_default_context(cafile=certificate)
 
     @property
     def ws(self) -> str:
-        return f"ws://127.0.0.1:{self.port}/v1/tts/live"
+        return f"{self.http.replace('http', 'ws', 1)}/v1/tts/live"
 
     @property
     def http(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.certificate else ''}://127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:
@@ -38,7 +42,7 @@ class ServerProcess:
     def get(self, path: str) -> tuple[int, bytes]:
         """(status, body); 0 while nothing listens."""
         try:
-            with urllib.request.urlopen(self.http + path, timeout=10) as response:
+            with urllib.request.urlopen(self.http + path, timeout=10, context=self._trust) as response:
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -60,8 +64,13 @@ class ServerProcess:
 
 
 @contextmanager
-def server_process(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[ServerProcess]:
-    """Start `kingfisher serve …` and wait until it is ready; afterwards end it, hard if it must be."""
+def server_process(
+    *arguments: str, environment: dict[str, str] | None = None, tls: tuple[Path, Path] | None = None
+) -> Iterator[ServerProcess]:
+    """Start `kingfisher serve …` and wait until it is ready; afterwards end it, hard if it must be. `tls`: certificate
+    and key."""
+    if tls is not None:
+        arguments = (*arguments, "--tls-cert", str(tls[0]), "--tls-key", str(tls[1]))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -80,7 +89,7 @@ def server_process(*arguments: str, environment: dict[str, str] | None = None) -
                     **(environment or {}),
                 },
             )
-        server = ServerProcess(process, port, log)
+        server = ServerProcess(process, port, log, None if tls is None else tls[0])
         try:
             deadline = time.monotonic() + START_DEADLINE_S
             while server.get("/readyz")[0] != 200:

@@ -104,7 +104,7 @@ class DecodeLoop:
         if self._flying:
             return 0.0
         now = time.monotonic()
-        wake_s = self._scheduler.next_wake(now)
+        wake_s = self._scheduler.next_wake()
         return HEARTBEAT_S if wake_s is None else min(max(wake_s - now, 0.0), HEARTBEAT_S)
 
     def _take_in(self, timeout_s: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["speech_limit_frames", "vocode_width"]
+__all__ = ["FULL_SHARE", "comfort_s", "patience_s", "speech_limit_frames", "vocode_width"]
 
 SPEECH_LIMIT_BASE_S = 1.0
 SPEECH_LIMIT_PER_CHAR_S = 0.14
@@ -13,6 +13,35 @@ SPEECH_LIMIT_PER_CHAR_S = 0.14
 _WIDTHS = ((0.25, 1), (0.6, 2), (1.5, 4))
 _WIDEST = 8
 """A message costs some 0.3 ms of interpreter time from codec to socket, however much sound is in it."""
+
+PACED_LEAD_S = 5.0
+"""Who lets more be sent ahead wants the sound as soon as may be, not in time."""
+
+PATIENCE = 3 / 4
+"""Of a frame, at the most."""
+
+FULL_SHARE = 7 / 8
+"""A lead that was filled calls for a step when it has fallen to this share; below the whole, it takes part in one."""
+
+COMFORT_S = 0.5
+"""Sound ahead of the listener that outlasts anybody's first step."""
+
+
+def patience_s(lead_s: float, max_lead_s: float, frame_s: float) -> float:
+    """How long after its last frame a slot waits for others to share its next step with: the longer, the more of its
+    lead is filled, and never so long as a frame, so that the lead grows.
+
+    A step costs nearly the same for one row as for many: frames that come one by one keep the device busy without end,
+    and whoever comes new finds it so.
+    """
+    if max_lead_s > PACED_LEAD_S:
+        return 0.0
+    return PATIENCE * frame_s * math.sqrt(min(1.0, max(0.0, lead_s / max_lead_s)))
+
+
+def comfort_s(max_lead_s: float) -> float:
+    """The lead from which a slot leaves the device to those who wait for their first sound."""
+    return math.inf if max_lead_s > PACED_LEAD_S else min(COMFORT_S, max_lead_s / 2)
 
 
 def vocode_width(lead_s: float, *, is_first: bool, limit: int) -> int:

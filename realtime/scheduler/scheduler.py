@@ -7,6 +7,7 @@ with the same times give the same plans.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from engine.api import (
@@ -17,10 +18,8 @@ from engine.api import (
     Prefill,
     PrefillResult,
     SlotId,
-    SlotRef,
     StepPlan,
     StepResult,
-    Vocode,
 )
 from realtime.scheduler.job import (
     Begin,
@@ -41,11 +40,13 @@ from realtime.scheduler.job import (
     UtteranceDone,
     Warm,
 )
-from realtime.scheduler.policy import vocode_width
 from realtime.scheduler.slots import SlotTable
 from realtime.scheduler.speech import Generation, Session, Speech
+from realtime.scheduler.stepping import choose_step
 
 __all__ = ["Scheduler"]
+
+_UNKNOWN = -math.inf
 
 
 class Scheduler:
@@ -59,11 +60,14 @@ class Scheduler:
         self._step = 0
         self._collected = 0
         self._prefilling: Prefill | None = None
+        self._due_s = _UNKNOWN
+        """When somebody needs a step: found by `plan`, void with whatever comes in."""
 
     # ---- commands ------------------------------------------------------------------------------------
 
     def submit(self, command: Command, now: float) -> None:
         """Commands for sessions or utterances that are over are ignored: they crossed with the end."""
+        self._due_s = _UNKNOWN
         if isinstance(command, Open):
             self._open(command, now)
             return
@@ -171,12 +175,12 @@ class Scheduler:
         if self._prefilling is not None:
             return None
         self._assign_slots(now)
-        ready = [s for s in self._sessions.values() if s.slot is not None and self._is_quiet(s.slot)]
-        units = [s for s in ready if s.speech is not None and s.speech.has_unit_waiting]
+        sessions = self._sessions.values()
+        units = [s for s in sessions if s.speech is not None and s.speech.has_unit_waiting and self._is_quiet(s)]
         if units:
             session = min(units, key=lambda s: s.speech.waiting_since_s if s.speech else 0.0)
             self._prefilling = self._order_unit(session)
-        elif cold := [s for s in ready if s.is_idle and not s.is_warm and not s.warm_asked]:
+        elif cold := [s for s in sessions if not s.is_warm and not s.warm_asked and s.is_idle and self._is_quiet(s)]:
             session = min(cold, key=lambda s: s.idle_since_s)
             assert session.slot is not None
             session.warm_asked = True
@@ -185,8 +189,9 @@ class Scheduler:
             self._prefilling = Prefill(session.slot, epoch, session.voice)
         return self._prefilling
 
-    def _is_quiet(self, slot: SlotId) -> bool:
-        return self._slots.is_quiet(slot, self._collected)
+    def _is_quiet(self, session: Session) -> bool:
+        """Whether it has a slot that no step under way names."""
+        return session.slot is not None and self._slots.is_quiet(session.slot, self._collected)
 
     def _order_unit(self, session: Session) -> Prefill:
         speech, slot = session.speech, session.slot
@@ -206,7 +211,7 @@ class Scheduler:
 
     def prefilled(self, result: PrefillResult, now: float) -> None:
         """The prefill thread finished its order."""
-        self._prefilling = None
+        self._prefilling, self._due_s = None, _UNKNOWN
         session = self._by_epoch.get((result.slot, result.epoch))
         if session is None:
             return
@@ -223,7 +228,7 @@ class Scheduler:
 
     def prefill_failed(self, order: Prefill, code: str, message: str, now: float) -> None:
         """The order could not be carried out; its utterance fails, a warm-up is given up."""
-        self._prefilling = None
+        self._prefilling, self._due_s = None, _UNKNOWN
         session = self._by_epoch.pop((order.slot, order.epoch), None)
         if session is not None:
             self._fail(session, code, message, now)
@@ -231,59 +236,19 @@ class Scheduler:
     # ---- steps -----------------------------------------------------------------------------------------
 
     def plan(self, now: float) -> StepPlan | None:
-        """The next step, or None when no slot may run now (see `next_wake`)."""
-        decode: list[SlotRef] = []
-        vocode: list[tuple[float, Vocode]] = []
-        for session in self._speaking():
-            speech, slot = session.speech, session.slot
-            assert speech is not None
-            assert speech.generation is not None
-            assert slot is not None
-            g, lead_s = speech.generation, speech.lead_s(now, self._limits.frame_s)
-            if self._may_decode(speech, g, lead_s):
-                decode.append(SlotRef(slot, g.epoch))
-                g.submitted += 1
-            if item := self._next_vocode(speech, g, slot, lead_s):
-                vocode.append((lead_s, item))
-        if not decode and not vocode:
+        """The next step, or None when nobody needs one now (see `next_wake`)."""
+        step = choose_step(self._sessions.values(), self._limits, now)
+        self._due_s = step.due_s
+        if not step.decode and not step.vocode:
             return None
         self._step += 1
-        vocode.sort(key=lambda pair: pair[0])  # least slack first
-        plan = StepPlan(self._step, tuple(decode), tuple(item for _, item in vocode))
-        for slot in {ref.slot for ref in plan.decode} | {item.slot for item in plan.vocode}:
+        for slot in {ref.slot for ref in step.decode} | {item.slot for item in step.vocode}:
             self._slots.planned(slot, self._step)
-        return plan
-
-    def _speaking(self) -> list[Session]:
-        return [
-            s
-            for s in self._sessions.values()
-            if s.speech is not None and s.speech.generation is not None and s.speech.generation.is_armed
-        ]
-
-    def _may_decode(self, speech: Speech, g: Generation, lead_s: float) -> bool:
-        return (
-            g.end is None
-            and g.submitted < g.max_frames
-            and g.submitted - g.vocoded < self._limits.max_pending_frames
-            and lead_s < speech.max_lead_s
-        )
-
-    def _next_vocode(self, speech: Speech, g: Generation, slot: SlotId, lead_s: float) -> Vocode | None:
-        is_first = not speech.has_sound and g.vocoded == 0
-        width = vocode_width(lead_s, is_first=is_first, limit=self._limits.max_vocode_frames)
-        pending = g.pending
-        no_more = g.end is not None or g.submitted == g.max_frames
-        if pending < 1 or (pending < width and not no_more):
-            return None
-        item = Vocode(slot, g.epoch, g.vocoded, min(pending, width), reset=not speech.codec_runs)
-        speech.codec_runs = True
-        g.vocoded += item.frames
-        return item
+        return StepPlan(self._step, step.decode, step.vocode)
 
     def apply(self, result: StepResult, now: float) -> None:
         """Take a step's results; those of earlier epochs are dropped."""
-        self._collected = result.step
+        self._collected, self._due_s = result.step, _UNKNOWN
         for decoded in result.decoded:
             self._apply_decoded(decoded)
         for audio in result.audio:
@@ -292,8 +257,8 @@ class Scheduler:
             session = self._by_epoch.get((fault.slot, fault.epoch))
             if session is not None:
                 self._fail(session, "internal", fault.message, now)
-        for session in self._speaking():
-            if session.speech is not None:
+        for session in self._sessions.values():
+            if session.speech is not None and session.speech.generation is not None:
                 self._advance(session, session.speech, now)
 
     def _generation(self, slot: SlotId, epoch: Epoch) -> tuple[Session, Speech, Generation] | None:
@@ -307,6 +272,7 @@ class Scheduler:
         if found is None or found[2].end is not None:
             return
         g = found[2]
+        g.needs = None
         if decoded.ended:
             g.end = decoded.frame
         else:
@@ -367,17 +333,12 @@ class Scheduler:
         outputs, self._outputs = self._outputs, []
         return outputs
 
-    def next_wake(self, now: float) -> float | None:
-        """When `plan` may give a step although nothing has come in; None: only a command or result can."""
-        times = []
-        for session in self._sessions.values():
-            if session.queued_since_s is not None:
-                times.append(session.queued_since_s + self._queue_s)
-            speech = session.speech
-            if speech is not None and speech.generation is not None and speech.generation.is_armed:
-                lead_s = speech.lead_s(now, self._limits.frame_s)
-                times.append(now + max(0.0, lead_s - speech.max_lead_s))
-        return min(times, default=None)
+    def next_wake(self) -> float | None:
+        """When there may be something to do although nothing has come in, at the latest a moment ago if something has;
+        None: only a command or a result can bring it."""
+        queued = [s.queued_since_s + self._queue_s for s in self._sessions.values() if s.queued_since_s is not None]
+        wake_s = min([*queued, self._due_s])
+        return None if wake_s == math.inf else wake_s
 
     def fail_all(self, message: str) -> None:
         """The engine is gone: every session is told."""

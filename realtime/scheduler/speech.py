@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 
 from engine.api import Epoch, PrefillResult, Sampling, SlotId, Voice
 from realtime.scheduler.job import Heard, Mark, SessionId, Speak, UtteranceId
 
-__all__ = ["Generation", "Session", "Speech"]
+__all__ = ["Generation", "Needs", "Session", "Speech"]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a unit under way asks of the clock, as long as nothing new is planned or heard of it."""
+
+    step_s: float
+    """From when it needs a step; infinite where it waits for one to be collected."""
+    aside_until_s: float
+    """So long its listener has sound enough to leave the device to somebody's first one."""
 
 
 @dataclass(slots=True)
@@ -31,6 +42,8 @@ class Generation:
     vocoded: int = 0
     """Frames planned for the codec."""
     delivered: int = 0
+    needs: Needs | None = None
+    """See realtime.scheduler.stepping; None: to be found anew."""
     chars: dict[int, int | None] = field(default_factory=dict)
     """By frame, the character spoken in it (None: unknown), until its audio is delivered."""
 
@@ -38,12 +51,18 @@ class Generation:
         """The audio of so many more frames goes out, with what is said in them."""
         delivered = range(self.delivered, self.delivered + frames)
         self.delivered += frames
+        self.needs = None
         chars = [(i, self.chars.pop(i, None)) for i in delivered]
         return tuple(Heard(self.unit, i * frame_s, char) for i, char in chars if char is not None)
 
     @property
     def is_complete(self) -> bool:
         return self.end is not None and self.delivered >= self.end
+
+    @property
+    def is_submitted(self) -> bool:
+        """No more frames will be planned for decode."""
+        return self.end is not None or self.submitted == self.max_frames
 
     @property
     def pending(self) -> int:
@@ -74,6 +93,8 @@ class Speech:
     codec_runs: bool = False
     """The slot's codec state belongs to this utterance."""
     has_sound: bool = False
+    decoded_s: float = -math.inf
+    """When its last frame was planned."""
     play_end_s: float = 0.0
     """When the listener will have played everything delivered; falls behind `now` when he waits."""
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tests.clients.drivers.outcome import TEXTS
 from tests.listening import recognise, word_errors
+from tests.server_process import ServerProcess
 
 __all__ = ["assert_understood", "drive"]
 
@@ -25,12 +26,13 @@ MOST_WRONG = 0.5
 noise, from another text, and from sound at a wrong rate or in a wrong format."""
 
 
-def drive(command: list[str | Path], url: str, folder: Path, *more: str, cwd: Path | None = None) -> dict[str, Any]:
-    """Run a driver against a server; what it found."""
+def drive(command: list[str | Path], server: ServerProcess, folder: Path, *more: str) -> dict[str, Any]:
+    """Run a driver against a server, whose certificate it trusts; what it found."""
     environment = {**os.environ, "PYTHONPATH": str(DRIVERS)}
+    if server.certificate is not None:
+        environment |= {"SSL_CERT_FILE": str(server.certificate), "NODE_EXTRA_CA_CERTS": str(server.certificate)}
     done = subprocess.run(
-        [*map(str, command), url, str(folder), *more],
-        cwd=cwd,
+        [*map(str, command), server.http, str(folder), *more],
         env=environment,
         capture_output=True,
         text=True,

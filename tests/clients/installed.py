@@ -1,6 +1,9 @@
-"""The clients people have, installed as they install them: pinned, each set in an environment of its own.
+"""The clients people have, installed as they install them: each set in an environment of its own.
 
-The folder is kept between runs; KINGFISHER_CLIENTS_DIR names it, ~/.cache/kingfisher-clients is its default.
+packages/NAME.in says what a set is for, packages/NAME.txt pins all of it (`uv pip compile --python-version 3.11
+--no-header --no-annotate NAME.in -o NAME.txt`); packages/node has package.json and its lock. The folder is kept between
+runs; KINGFISHER_CLIENTS_DIR names it, ~/.cache/kingfisher-clients is its default. An environment that was not completed
+is made anew.
 """
 
 from __future__ import annotations
@@ -32,22 +35,22 @@ def python_of(name: str) -> Path:
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        _run(sys.executable, "-m", "venv", str(folder))
-        _run(str(python), "-m", "pip", "install", "--quiet", "-r", str(listed))
+        # uv links the files that the sets share, so they take their room once.
+        _run(sys.executable, "-m", "uv", "venv", "--python", sys.executable, str(folder))
+        _run(sys.executable, "-m", "uv", "pip", "install", "--no-deps", "--python", str(python), "-r", str(listed))
         (folder / "complete").touch()
     return python
 
 
 @cache
 def node_folder() -> Path:
-    """The folder whose node_modules packages/node/package.json describes."""
-    listed = PACKAGES / "node" / "package.json"
-    folder = _folder("node", listed)
+    """The folder whose node_modules packages/node/package-lock.json describes."""
+    listed = PACKAGES / "node"
+    folder = _folder("node", listed / "package-lock.json")
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        shutil.copy(listed, folder)
-        _run("npm", "install", "--no-audit", "--no-fund", "--silent", cwd=folder)
+        shutil.copytree(listed, folder)
+        _run("npm", "ci", "--no-audit", "--no-fund", "--silent", cwd=folder)
         (folder / "complete").touch()
     return folder
 

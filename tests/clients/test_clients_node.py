@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,10 @@ import pytest
 from tests.clients.drivers.outcome import TEXTS
 from tests.clients.hearing import DRIVERS, assert_understood, drive
 from tests.clients.installed import node_folder
-from tests.server_process import ServerProcess, server_process
+from tests.clients.laws import check_realtime
+from tests.server_process import ServerProcess
 
 pytestmark = [pytest.mark.clients, pytest.mark.asr]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with server_process("--slots", "4") as server:
-        yield server
 
 
 def run(driver: str, server: ServerProcess, folder: Path) -> dict[str, Any]:
@@ -28,7 +22,7 @@ def run(driver: str, server: ServerProcess, folder: Path) -> dict[str, Any]:
     home = node_folder()
     for name in ("outcome.mjs", f"{driver}.mjs"):
         shutil.copy(DRIVERS / "node" / name, home)
-    return drive(["node", home / f"{driver}.mjs"], server.http, folder)
+    return drive(["node", home / f"{driver}.mjs"], server, folder)
 
 
 @pytest.mark.parametrize("driver", ["fish", "openai", "elevenlabs", "cartesia", "deepgram"])
@@ -44,7 +38,36 @@ def test_node_package(server: ServerProcess, tmp_path: Path, driver: str) -> Non
         assert found["starts_s"] == sorted(found["starts_s"])
 
 
+def test_node_openai_realtime(secure: ServerProcess, tmp_path: Path) -> None:
+    found = run("openai_realtime", secure, tmp_path)
+    assert_understood(found)
+    check_realtime(found)
+
+
+def test_node_cartesia_socket(secure: ServerProcess, tmp_path: Path) -> None:
+    found = run("cartesia_socket", secure, tmp_path)
+    assert_understood(found)
+    assert found["words"] == TEXTS[0].split()
+    assert found["stale"] == []
+    assert "sample_rate" in found["error"]
+
+
+def test_node_deepgram_socket(server: ServerProcess, tmp_path: Path) -> None:
+    found = run("deepgram_socket", server, tmp_path)
+    assert_understood(found)
+    assert found["barge_in"] == "Cleared"
+    assert "400" in found["error"]
+
+
 def test_node_livekit(server: ServerProcess, tmp_path: Path) -> None:
     found = run("livekit", server, tmp_path)
     assert_understood(found)
     assert found["barge_in"] == "closed"
+
+
+def test_node_livekit_over_tls(secure: ServerProcess, tmp_path: Path) -> None:
+    assert_understood(run("livekit_secure", secure, tmp_path))
+
+
+def test_node_livekit_is_told_of_a_wrong_key(locked: ServerProcess, tmp_path: Path) -> None:
+    assert "401" in run("livekit_refused", locked, tmp_path)["error"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,28 +11,14 @@ import pytest
 from tests.clients.drivers.outcome import TEXTS
 from tests.clients.hearing import DRIVERS, assert_understood, drive
 from tests.clients.installed import python_of
-from tests.server_process import ServerProcess, server_process
+from tests.clients.laws import check_realtime
+from tests.server_process import ServerProcess
 
 pytestmark = [pytest.mark.clients, pytest.mark.asr]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with server_process("--slots", "4") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server that wants a key."""
-    keys = tmp_path_factory.mktemp("keys") / "keys"
-    keys.write_text("right\n")
-    with server_process("--slots", "2", "--api-keys-file", str(keys)) as server:
-        yield server
-
-
 def run(environment: str, driver: str, server: ServerProcess, folder: Path, *more: str) -> dict[str, Any]:
-    return drive([python_of(environment), DRIVERS / f"{driver}.py"], server.http, folder, *more)
+    return drive([python_of(environment), DRIVERS / f"{driver}.py"], server, folder, *more)
 
 
 def test_fish_current(server: ServerProcess, tmp_path: Path) -> None:
@@ -42,6 +27,20 @@ def test_fish_current(server: ServerProcess, tmp_path: Path) -> None:
     assert "WebSocket" in found["error"]
     assert found["whole_bytes"] > 10_000
     assert found["voices"] >= 3
+
+
+def test_fish_async(server: ServerProcess, tmp_path: Path) -> None:
+    found = run("sdks", "fish_async", server, tmp_path)
+    assert_understood(found)
+    assert found["barge_in_bytes"] > 1024
+    assert found["state"] == "trained"
+    assert found["titles"] == ["mine"]
+    assert found["renamed"] == "renamed"
+    assert found["gone"][0] == 404
+    assert found["cloned_bytes"] > 10_000
+    assert found["credit"]
+    assert found["http_error"][0] == 400
+    assert "WebSocket" in found["error"]
 
 
 def test_fish_legacy(server: ServerProcess, tmp_path: Path) -> None:
@@ -58,6 +57,20 @@ def test_openai(server: ServerProcess, tmp_path: Path) -> None:
     assert found["barge_in_bytes"] > 0
     assert found["error"][0] == 400
     assert found["models"]
+
+
+def test_openai_realtime(server: ServerProcess, tmp_path: Path) -> None:
+    found = run("sdks", "openai_realtime", server, tmp_path)
+    assert_understood(found)
+    check_realtime(found)
+
+
+def test_openai_realtime_over_tls(secure: ServerProcess, tmp_path: Path) -> None:
+    check_realtime(run("sdks", "openai_realtime", secure, tmp_path))
+
+
+def test_elevenlabs_over_tls(secure: ServerProcess, tmp_path: Path) -> None:
+    assert_understood(run("sdks", "elevenlabs_secure", secure, tmp_path))
 
 
 def test_elevenlabs(server: ServerProcess, tmp_path: Path) -> None:
@@ -105,19 +118,24 @@ def test_livekit_is_told_of_a_wrong_key(locked: ServerProcess, tmp_path: Path, p
     assert run("livekit", "livekit_tts", locked, tmp_path, plugin, "--wrong-key")["error"]
 
 
-@pytest.mark.parametrize(
-    ("environment", "service"),
-    [
-        ("pipecat", "fish"),
-        ("pipecat", "elevenlabs"),
-        ("pipecat", "cartesia"),
-        ("pipecat", "deepgram"),
-        ("pipecat", "openai"),
-        ("pipecat-1.12", "fish"),
-    ],
-)
+PIPECAT = [
+    ("pipecat", "fish"),
+    ("pipecat", "elevenlabs"),
+    ("pipecat", "cartesia"),
+    ("pipecat", "deepgram"),
+    ("pipecat", "openai"),
+    ("pipecat-1.12", "fish"),
+]
+
+
+@pytest.mark.parametrize(("environment", "service"), PIPECAT)
 def test_pipecat(server: ServerProcess, tmp_path: Path, environment: str, service: str) -> None:
     found = run(environment, "pipecat_tts", server, tmp_path, service)
     assert_understood(found)
     if service in ("elevenlabs", "cartesia"):
         assert " ".join(found["words"]).split()[-1] == TEXTS[0].split()[-1]
+
+
+@pytest.mark.parametrize(("environment", "service"), PIPECAT)
+def test_pipecat_is_told_of_a_wrong_key(locked: ServerProcess, tmp_path: Path, environment: str, service: str) -> None:
+    assert "401" in run(environment, "pipecat_tts", locked, tmp_path, service, "--wrong-key")["error"]

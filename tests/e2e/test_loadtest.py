@@ -42,3 +42,13 @@ def test_interruptions_are_answered_and_the_next_speech_follows(url: str, tmp_pa
     assert level["turns"] >= 2
     assert 0 < level["cancel_answer_p50_ms"] < level["cancel_next_audio_p50_ms"]
     assert level["cancel_silence_p99_ms"] <= level["cancel_next_audio_p99_ms"]
+
+
+def test_slow_readers_do_not_keep_the_others_from_whole_streams(url: str, tmp_path: Path) -> None:
+    command = (
+        f"loadtest --url {url} --mode talkers -n 2 --seconds 3 --ramp-s 0.1 --slow-readers 3 --listen --out {tmp_path}"
+    )
+    assert main(command.split()) == 0
+    level = figures(tmp_path)
+    assert level["turns"] >= 2
+    assert (level["errors"], level["pts_gaps"], level["clicks"]) == (0, 0, 0)

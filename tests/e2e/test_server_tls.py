@@ -11,18 +11,13 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
+from tests.certificates import self_signed
 from tests.e2e.live import Caller, running, sound, started
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """For 127.0.0.1, signed by itself; and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    return cert, key
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 async def test_sockets_and_requests_come_over_tls(certificate: tuple[Path, Path]) -> None:

@@ -1,6 +1,6 @@
 """Pipecat's services in a pipeline: turns, a barge-in by interruption, word times where the service has them.
 
-`python pipecat_tts.py URL FOLDER SERVICE`
+`python pipecat_tts.py URL FOLDER SERVICE [--wrong-key]`
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from outcome import LONG, TEXTS, Outcome
 from pipecat.frames.frames import (
     BotStoppedSpeakingFrame,
     EndFrame,
+    ErrorFrame,
     Frame,
     InterruptionFrame,
     LLMFullResponseEndFrame,
@@ -31,31 +32,45 @@ DEADLINE_S = 60
 outcome = Outcome()
 
 
-def make(name: str) -> FrameProcessor:
+def make(name: str, key: str = "k") -> FrameProcessor:
     url, socket = outcome.url, outcome.socket_url
     match name:
         case "fish":
             from pipecat.services.fish.tts import FishAudioTTSService
 
-            service = FishAudioTTSService(api_key="k", settings=FishAudioTTSService.Settings(voice="willow"))
+            service = FishAudioTTSService(api_key=key, settings=FishAudioTTSService.Settings(voice="willow"))
             service._base_url = socket + "/v1/tts/live"  # the service has no argument for it
             return service
         case "elevenlabs":
             from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
 
-            return ElevenLabsTTSService(api_key="k", voice_id="willow", url=socket)
+            return ElevenLabsTTSService(api_key=key, voice_id="willow", url=socket)
         case "cartesia":
             from pipecat.services.cartesia.tts import CartesiaTTSService
 
-            return CartesiaTTSService(api_key="k", voice_id="willow", url=socket + "/tts/websocket")
+            return CartesiaTTSService(api_key=key, voice_id="willow", url=socket + "/tts/websocket")
         case "deepgram":
             from pipecat.services.deepgram.tts import DeepgramTTSService
 
-            return DeepgramTTSService(api_key="k", voice="willow", base_url=socket)
+            return DeepgramTTSService(api_key=key, voice="willow", base_url=socket)
         case _:
             from pipecat.services.openai.tts import OpenAITTSService
 
-            return OpenAITTSService(api_key="k", voice="alloy", base_url=url + "/v1")
+            return OpenAITTSService(api_key=key, voice="alloy", base_url=url + "/v1")
+
+
+class Ear(FrameProcessor):
+    """In front of the service: errors go up the pipeline."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if isinstance(frame, ErrorFrame) and not self.error.done():
+            self.error.set_result(frame.error)
+        await self.push_frame(frame, direction)
 
 
 class Sink(FrameProcessor):
@@ -117,4 +132,15 @@ async def main() -> None:
     outcome.tell()
 
 
-asyncio.run(main())
+async def refused() -> None:
+    ear = Ear()
+    task = PipelineTask(Pipeline([ear, make(sys.argv[3], key="wrong"), Sink()]))
+    running = asyncio.create_task(PipelineRunner(handle_sigint=False).run(task))
+    await say(task, "Hello there.")
+    outcome.note(error=await asyncio.wait_for(ear.error, DEADLINE_S))
+    await task.cancel()
+    await asyncio.wait_for(running, DEADLINE_S)
+    outcome.tell()
+
+
+asyncio.run(refused() if "--wrong-key" in sys.argv else main())

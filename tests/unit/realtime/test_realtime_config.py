@@ -29,8 +29,8 @@ def test_every_option_of_the_command_line_can_be_set_in_the_environment() -> Non
         assert option == "api_keys_file" or hasattr(ServerConfig(), option), option
 
 
-def test_what_the_client_reads_from_the_environment_does_not_disturb_the_server() -> None:
-    environment = {"KINGFISHER_URL": "ws://example", "KINGFISHER_API_KEY": "key"}
+def test_what_others_read_from_the_environment_does_not_disturb_the_server() -> None:
+    environment = {"KINGFISHER_URL": "ws://example", "KINGFISHER_API_KEY": "key", "KINGFISHER_CLIENTS_DIR": "folder"}
     assert ServerConfig.read({}, environment) == ServerConfig()
 
 

@@ -1,7 +1,7 @@
-// @livekit/agents with its fishaudio plugin: two turns on one TTS object around a barge-in, and a wrong rate refused.
+// @livekit/agents with its fishaudio plugin: two turns on one TTS object around a barge-in.
 import { initializeLogger } from "@livekit/agents";
 import { TTS } from "@livekit/agents-plugin-fishaudio";
-import { LONG, TEXTS, note, tell, turn, url } from "./outcome.mjs";
+import { LONG, TEXTS, framesOf, note, tell, turn, url } from "./outcome.mjs";
 
 initializeLogger({ pretty: false, level: "silent" });
 const speaker = new TTS({ apiKey: "k", baseURL: url });
@@ -15,14 +15,7 @@ function begin(text) {
 async function speak(text) {
   const stream = begin(text);
   stream.endInput();
-  const pieces = [];
-  let rate = 0;
-  for await (const event of stream) {
-    if (typeof event === "symbol") continue;
-    rate = event.frame.sampleRate;
-    pieces.push(Buffer.from(event.frame.data.buffer, event.frame.data.byteOffset, event.frame.data.byteLength));
-  }
-  turn(Buffer.concat(pieces), `pcm${rate}`);
+  turn(...(await framesOf(stream)));
 }
 
 await speak(TEXTS[0]);

@@ -32,3 +32,31 @@ export async function whole(stream) {
   for await (const piece of stream) pieces.push(Buffer.from(piece));
   return Buffer.concat(pieces);
 }
+
+// The sound of a LiveKit stream, and the ending for `turn`.
+export async function framesOf(stream) {
+  const pieces = [];
+  let rate = 0;
+  for await (const event of stream) {
+    if (typeof event === "symbol") continue;
+    rate = event.frame.sampleRate;
+    pieces.push(Buffer.from(event.frame.data.buffer, event.frame.data.byteOffset, event.frame.data.byteLength));
+  }
+  return [Buffer.concat(pieces), `pcm${rate}`];
+}
+
+// Messages of a socket that calls back, for one who awaits them in order.
+export function mailbox() {
+  const messages = [];
+  let wake = null;
+  return {
+    put(message) {
+      messages.push(message);
+      wake?.();
+    },
+    async take() {
+      while (messages.length === 0) await new Promise((resolve) => (wake = resolve));
+      return messages.shift();
+    },
+  };
+}
