@@ -31,6 +31,8 @@ export interface ReadyEvent {
 export interface Alignment {
   segments: { text: string; start: number; end: number }[];
   audio_duration: number;
+  /** The server's model tells no times: the words share the chunk's by their lengths. */
+  is_estimate?: boolean;
 }
 
 /**

@@ -14,7 +14,7 @@ __all__ = ["CHUNK_CHARS", "DEFAULT_CHUNK_CHARS", "DEFAULT_LEAD_S", "HTTP_LEAD_S"
 CHUNK_CHARS = (100, 300)
 DEFAULT_CHUNK_CHARS = 200
 DEFAULT_LEAD_S = 3.0
-HTTP_LEAD_S = 30.0
+HTTP_LEAD_S = 120.0
 """Whoever asks by HTTP wants the sound soon; from here on playback sets the pace, for the sake of those who listen. So
 much may also wait for a client that reads slowly (see realtime.server.speak), at the widest sample format."""
 

@@ -14,7 +14,7 @@ from realtime.protocol.replies import Audio, Finish, Reply
 from realtime.protocol.request import StreamRequest
 from realtime.server.hub import Hub
 
-__all__ = ["speak"]
+__all__ = ["MAX_UNREAD_BYTES", "speak"]
 
 log = logging.getLogger(__name__)
 

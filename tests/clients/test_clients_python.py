@@ -89,7 +89,8 @@ def test_elevenlabs(server: ServerProcess, tmp_path: Path) -> None:
 def test_cartesia(server: ServerProcess, tmp_path: Path) -> None:
     found = run("sdks", "cartesia_sdk", server, tmp_path)
     assert_understood(found)
-    assert found["barge_in"] == "chunk"
+    assert found["stale"] == 0
+    assert found["wav"] == "RIFF"
     assert found["words"] == TEXTS[0].split()
     assert all(a <= b for a, b in pairwise(found["starts_s"]))
     assert found["starts_s"][-1] < found["audio_s"]

@@ -20,7 +20,16 @@ RAW = {
     "ulaw_8000": ("ULAW", 8_000),
     "alaw_8000": ("ALAW", 8_000),
 }
-FORMS = ("pcm_44100", "wav_22050", "ulaw_8000", "alaw_8000", "mp3_22050_32", "mp3_44100_128", "opus_48000_64")
+FORMS = (
+    "pcm_44100",
+    "wav_22050",
+    "ulaw_8000",
+    "alaw_8000",
+    "mp3_22050_32",
+    "mp3_44100_128",
+    "opus_48000_32",
+    "opus_48000_64",
+)
 COMPARED_HZ = 8_000
 """What the narrowest of them holds."""
 

@@ -33,6 +33,8 @@ class Alignment:
 
     segments: tuple[Segment, ...] = ()
     audio_duration: float = 0.0
+    is_estimate: bool = False
+    """The server's model tells no times: the words share the chunk's by their lengths."""
 
 
 @dataclass(frozen=True, slots=True)

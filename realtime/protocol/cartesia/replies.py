@@ -36,12 +36,14 @@ def chunk_message(reply: Audio) -> dict[str, Any]:
 
 
 def timestamps_message(words: Sequence[WordTiming]) -> dict[str, Any]:
-    """Seconds of the context's audio."""
-    times = {
+    """Seconds of the context's audio. Estimates are marked by a field that is ours."""
+    times: dict[str, Any] = {
         "words": [word.text for word in words],
         "start": [round(word.start_ms / 1000, 3) for word in words],
         "end": [round(word.end_ms / 1000, 3) for word in words],
     }
+    if any(word.is_estimate for word in words):
+        times["is_estimate"] = True
     return {"type": "timestamps", "done": False, "status_code": 206, "word_timestamps": times}
 
 

@@ -2,6 +2,8 @@
 
 `sync_alignment` counts from the context's begin. Without it clients expect times within the message and add up the
 ends of the alignments they got, so each alignment here counts from the end of the one before: no gap is lost.
+
+Times that are estimates say so in a field that is ours (`isEstimate`); clients pass over what they do not know.
 """
 
 from __future__ import annotations
@@ -45,4 +47,10 @@ class Alignment:
         ends = [round(start_ms + ms - origin_ms) for start_ms, ms in zip(starts_ms, durations_ms, strict=True)]
         durations = [end - begin for begin, end in zip(begins, ends, strict=True)]
         # The single and the multi socket spell the last field in two ways, and clients look for either.
-        return {"chars": chars, "charStartTimesMs": begins, "charDurationsMs": durations, "charsDurationsMs": durations}
+        times: dict[str, Any] = {
+            "chars": chars,
+            "charStartTimesMs": begins,
+            "charDurationsMs": durations,
+            "charsDurationsMs": durations,
+        }
+        return times | ({"isEstimate": True} if any(word.is_estimate for word in words) else {})

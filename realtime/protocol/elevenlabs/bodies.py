@@ -20,9 +20,10 @@ def error_body(code: str, message: str) -> dict[str, Any]:
 
 
 def timed_sound(data: bytes, words: Sequence[WordTiming]) -> dict[str, Any]:
-    """Sound with the times of its characters, in seconds of the whole; null where none are known."""
+    """Sound with the times of its characters, in seconds of the whole; null where none are known. Estimates are marked
+    by a field that is ours."""
     chars, starts_ms, durations_ms = characters(words)
-    times = None
+    times: dict[str, Any] | None = None
     if chars:
         times = {
             "characters": chars,
@@ -31,6 +32,8 @@ def timed_sound(data: bytes, words: Sequence[WordTiming]) -> dict[str, Any]:
                 round((start_ms + ms) / 1000, 3) for start_ms, ms in zip(starts_ms, durations_ms, strict=True)
             ],
         }
+        if any(word.is_estimate for word in words):
+            times["is_estimate"] = True
     return {"audio_base64": base64.b64encode(data).decode(), "alignment": times, "normalized_alignment": times}
 
 

@@ -213,6 +213,8 @@ def test_word_times_are_seconds_of_the_context() -> None:
     words = (replies.WordTiming("Hi", 0.0, 200.0), replies.WordTiming("you", 300.0, 600.4))
     times = timestamps_message(words)["word_timestamps"]
     assert times == {"words": ["Hi", "you"], "start": [0.0, 0.3], "end": [0.2, 0.6]}
+    guessed = timestamps_message((replies.WordTiming("Hi", 0.0, 200.0, is_estimate=True),))["word_timestamps"]
+    assert guessed["is_estimate"] is True
 
 
 def test_a_voice_that_is_warm_too_late_for_its_stream_is_of_no_interest() -> None:

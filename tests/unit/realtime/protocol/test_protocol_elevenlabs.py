@@ -10,6 +10,7 @@ import pytest
 from realtime.errors import BadRequest, Internal
 from realtime.protocol import events
 from realtime.protocol.elevenlabs.alignment import Alignment
+from realtime.protocol.elevenlabs.bodies import timed_sound
 from realtime.protocol.elevenlabs.multi import MAX_CONTEXTS, MultiStream
 from realtime.protocol.elevenlabs.request import FORMATS, output_of, socket_settings
 from realtime.protocol.elevenlabs.single import SingleStream
@@ -321,6 +322,14 @@ def test_unsynced_alignments_add_up_to_the_synced_ones() -> None:
     whole = Alignment(is_synced=True).of(WORDS)
     assert whole is not None
     assert starts == whole["charStartTimesMs"]
+
+
+def test_estimates_say_so_on_the_sockets_and_over_http() -> None:
+    guessed = (WordTiming("Hi", 0.0, 200.0, is_estimate=True),)
+    for words, mark in ((WORDS, None), (guessed, True)):
+        on_the_socket, over_http = Alignment(is_synced=True).of(words), timed_sound(b"", words)["alignment"]
+        assert on_the_socket is not None
+        assert on_the_socket.get("isEstimate") is over_http.get("is_estimate") is mark
 
 
 def test_every_word_is_aligned_in_order_over_a_whole_context() -> None:

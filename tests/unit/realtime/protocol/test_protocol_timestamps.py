@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from realtime.audio.chunk import AudioChunk
 from realtime.protocol.fish.timestamps import Alignment, Segment, StreamTimes
 from realtime.protocol.replies import Audio, WordTiming
@@ -29,6 +31,17 @@ def test_times_are_relative_to_the_chunk_and_its_offset_is_the_streams() -> None
     second = times.take(audio(1, "Two.", WordTiming("Two.", 900, 1_200)))
     assert (second.chunk_seq, second.chunk_audio_offset_sec) == (1, 0.8)
     assert second.alignment == Alignment((Segment("Two.", 0.1, 0.4),), 0.5)
+
+
+def test_a_chunk_with_an_estimate_in_it_says_so_and_the_next_one_begins_anew() -> None:
+    times = StreamTimes()
+    times.take(audio(0, "Hello there.", WordTiming("Hello", 0, 400)))
+    guessed = times.take(audio(0, "", WordTiming("there.", 400, 900, is_estimate=True)))
+    known = times.take(audio(1, "Two.", WordTiming("Two.", 900, 1_200)))
+    assert guessed.alignment is not None
+    assert known.alignment is not None
+    assert b'"is_estimate":true' in msgspec.json.encode(guessed.alignment)
+    assert b"is_estimate" not in msgspec.json.encode(known.alignment)
 
 
 def test_without_times_there_is_no_alignment() -> None:

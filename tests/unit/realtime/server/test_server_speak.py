@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.null import NullEngine
@@ -12,9 +13,9 @@ from realtime.config import ServerConfig
 from realtime.errors import Internal, StreamFault, TooManySessions, UnknownVoice
 from realtime.protocol.events import OutputSpec, Reference
 from realtime.protocol.replies import Audio, Finish, Reply
-from realtime.protocol.request import StreamRequest
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest
 from realtime.server.hub import Hub
-from realtime.server.speak import speak
+from realtime.server.speak import MAX_UNREAD_BYTES, speak
 
 PCM = OutputSpec("pcm", 24_000)
 
@@ -44,6 +45,22 @@ async def test_all_speech_comes_and_then_the_finish(hub: Hub) -> None:
         "One sentence.",
         "And another.",
     ]
+
+
+async def test_speech_far_beyond_its_lead_comes_whole(hub: Hub) -> None:
+    """However the pace is set, an answer is never cut for its length."""
+    totals = [
+        (await spoken(hub, StreamRequest("One sentence, rather long. " * 3, output=PCM, max_lead_s=lead_s)))[-1]
+        for lead_s in (0.1, 1_000.0)
+    ]
+    assert all(isinstance(finish, Finish) and finish.audio_ms > 1_000 for finish in totals)
+    assert len({round(finish.audio_ms) for finish in totals if isinstance(finish, Finish)}) == 1
+
+
+def test_a_reader_at_the_pace_of_speech_is_never_too_slow() -> None:
+    """What the lead lets be sent ahead may wait, in the widest format there is."""
+    widest_bytes_a_second = 48_000 * np.dtype(np.float32).itemsize
+    assert HTTP_LEAD_S * widest_bytes_a_second <= MAX_UNREAD_BYTES
 
 
 async def test_text_without_a_word_gives_a_finish_and_no_speech(hub: Hub) -> None:
