@@ -80,8 +80,6 @@ class Connection:
         """Send what is in the outbox until it is closed. Every failed send means one thing: the peer is gone."""
         try:
             self._end_with(await self._outbox.run(self._send_frame))
-        except ClientTooSlow as error:
-            self._drop(error)
         except (WebSocketDisconnect, RuntimeError):
             log.debug("socket %s: the peer was gone before its messages", self._name)
         finally:
@@ -114,6 +112,10 @@ class Connection:
     # ---- inputs --------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
+        try:
+            self._outbox.check(now)
+        except ClientTooSlow as error:
+            self._drop(error)
         self._guarded(partial(self._dialect.tick, now))
 
     def drain(self) -> None:

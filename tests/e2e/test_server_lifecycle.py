@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
@@ -107,3 +110,28 @@ async def test_a_port_in_use_is_named() -> None:
             assert await exit_code(server) == 1
     assert f"port {port}" in "".join(server.log)
     assert "Traceback" not in "".join(server.log)
+
+
+FROZEN = """
+import gc, logging, os, signal, sys
+from engine.null import NullEngine
+from realtime.config import ServerConfig
+from realtime.server.lifecycle import serve
+
+class EndsWhenReady(logging.Handler):
+    def emit(self, record):
+        if record.getMessage().startswith("ready:"):
+            print(gc.get_freeze_count())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+logging.basicConfig(level="INFO", handlers=[EndsWhenReady()])
+sys.exit(serve(ServerConfig(port=0, voices_dir=sys.argv[1]), NullEngine))
+"""
+
+
+def test_a_ready_server_looks_through_its_modules_for_garbage_no_more(tmp_path: Path) -> None:
+    """A full collection over a loaded model and its libraries would stop every thread for 0.15 s."""
+    done = subprocess.run(
+        [sys.executable, "-c", FROZEN, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert int(done.stdout) > 10_000
