@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from realtime.errors import HandshakeRefused
 from realtime.server.auth import check_key
+from realtime.server.guards import BoundedBodies, OneLength
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response
 from realtime.server.routes import cartesia, deepgram, elevenlabs, fish, fish_voices, hooks, openai
@@ -26,6 +27,9 @@ __all__ = ["make_app"]
 PAGE_FOLDER = Path(__file__).parents[2] / "clients" / "js"
 PAGE_PARTS = ("demo", "src", "vendor")
 """What of that folder a browser may read; its tests and development packages are nobody's business."""
+
+FULL_BODIES = 16
+"""So many of the largest may be in memory at once."""
 
 _SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -135,5 +139,10 @@ def make_app(hub: Hub) -> Starlette:
                 if (PAGE_FOLDER / part).is_dir()
             ),
         ],
-        middleware=[Middleware(_CountsKeys, hub=hub), Middleware(_SecurityHeaders)],
+        middleware=[
+            Middleware(_CountsKeys, hub=hub),
+            Middleware(_SecurityHeaders),
+            Middleware(OneLength),
+            Middleware(BoundedBodies, max_bytes=FULL_BODIES * hub.config.max_message_bytes),
+        ],
     )

@@ -9,6 +9,9 @@ import asyncio
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from realtime.server.frames import SmallReads
 
 __all__ = ["TimedHttp"]
 
@@ -22,9 +25,11 @@ _BEFORE_REQUEST, _IN_BODY = h11.IDLE, h11.SEND_BODY
 
 
 class TimedHttp(H11Protocol):
-    def __init__(self, *, handshake_s: float, **of_uvicorn: object) -> None:
-        """`handshake_s`: from connecting, or from a request's first byte, to the end of its headers."""
+    def __init__(self, *, handshake_s: float, max_unsent_bytes: int, **of_uvicorn: object) -> None:
+        """`handshake_s`: from connecting, or from a request's first byte, to the end of its headers.
+        `max_unsent_bytes`: see SmallReads."""
         super().__init__(**of_uvicorn)  # type: ignore[arg-type]
+        self._max_unsent_bytes = max_unsent_bytes
         self._handshake_s = handshake_s
         self._deadline: asyncio.TimerHandle | None = None
         self._waits_for: object = None
@@ -43,6 +48,12 @@ class TimedHttp(H11Protocol):
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._unwatch()
         super().handle_websocket_upgrade(event)
+        protocol = self.transport.get_protocol()
+        if isinstance(protocol, WebSocketsSansIOProtocol) and not self.transport.is_closing():
+            # What is read, and into what, changes with the protocol only where reading begins anew.
+            self.transport.pause_reading()
+            self.transport.set_protocol(SmallReads(protocol, self.transport, self._max_unsent_bytes))
+            self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()

@@ -78,10 +78,12 @@ class _Server(uvicorn.Server):
 
 
 class _NoFalseAlarm(logging.Filter):
-    """uvicorn 0.54 reports a refused handshake, properly answered, as an application error."""
+    """uvicorn 0.54 reports a refused handshake, properly answered, as an application error, and a client's bad UTF-8,
+    properly closed, with a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return "without completing handshake" not in record.getMessage()
+        message = record.getMessage()
+        return "without completing handshake" not in message and "Invalid UTF-8" not in message
 
 
 def _quiet_uvicorn() -> None:
@@ -113,7 +115,7 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int,
         return 1, True
     settings = uvicorn.Config(
         make_app(hub),
-        http=partial(TimedHttp, handshake_s=config.handshake_s),  # type: ignore[arg-type]
+        http=partial(TimedHttp, handshake_s=config.handshake_s, max_unsent_bytes=config.max_out_bytes),  # type: ignore[arg-type]
         ws="websockets-sansio",
         ws_max_size=config.max_message_bytes + 1,
         ws_ping_interval=config.ping_s,

@@ -1,8 +1,10 @@
 """The scheduler under any sequence of commands and results, with an engine that only counts.
 
 Laws: used and free slots are all slots; no plan breaks the engine's limits; the frames of a unit come out in order,
-each once, and as many as the model made; a cancelled or closed utterance never shows again; every utterance ends at
-most once; and when nothing more comes in, everything that was asked for is said.
+each once, as many as the model made, and are that unit's in that session's voice (no cross-talk); a cancelled or closed
+utterance never shows again; every utterance ends at most once; and when nothing more comes in, everything that was
+asked for is said. Where the wait for a slot is bounded, whoever waited so long is told, and nobody else is (no
+starvation).
 """
 
 from __future__ import annotations
@@ -40,25 +42,38 @@ FRAMES = (0, 1, 4, 12, 13, 23, 24, 9999)
 """Around what the policy and the limit treat specially; 9999 never stops by itself."""
 
 
+VOICES = ("low", "high")
+
+
 def frames_of(request: Prefill) -> int:
-    """The text says how many frames the model will make; "9999" never stops."""
-    return int(request.text or 0)
+    """The text is a serial number, and how many frames the model will make; "9999" never stops."""
+    return int((request.text or "0 0").split()[1])
 
 
-def numbered(request: Prefill, frame: int) -> np.ndarray:
-    """Audio that names its unit's epoch and frame."""
-    return np.full(FRAME_SAMPLES, request.epoch * 100 + frame % 100, np.int32).astype(np.int16)
+def signed(request: Prefill, frame: int) -> np.ndarray:
+    """Audio that names its unit's serial number, its voice and its frame."""
+    pcm = np.zeros(FRAME_SAMPLES, np.int16)
+    pcm[:3] = int((request.text or "0 0").split()[0]), VOICES.index(request.voice.name), frame
+    return pcm
+
+
+def voice_of(session: SessionId) -> str:
+    return VOICES[session % len(VOICES)]
 
 
 class SchedulerMachine(RuleBasedStateMachine):
+    queue_s = 1e9
+
     def __init__(self) -> None:
         super().__init__()
-        self.engine = NullEngine(slots=SLOTS, frames_of=frames_of, pcm_of=numbered)
-        self.scheduler = Scheduler(self.engine.limits, queue_s=1e9)
+        self.engine = NullEngine(slots=SLOTS, frames_of=frames_of, pcm_of=signed)
+        self.scheduler = Scheduler(self.engine.limits, queue_s=self.queue_s)
         self.now = 0.0
+        self.serial = 0
         self.flying: deque = deque()
         self.orders: deque[Prefill] = deque()
-        self.voice = next(iter(self.engine.voices.values()))
+        self.asked_s: dict[tuple[SessionId, int], float] = {}
+        """When an utterance asked for its first unit, until that is ordered."""
         self.live: dict[SessionId, UtteranceId | None] = {}
         self.next_session = 1
         self.next_utterance: dict[SessionId, int] = {}
@@ -86,7 +101,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.next_session += 1
         self.live[session] = None
         self.next_utterance[session] = 1
-        self.scheduler.submit(Open(session, self.voice), self.now)
+        self.scheduler.submit(Open(session, self.engine.voices[voice_of(session)]), self.now)
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -110,9 +125,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         if (session, utterance) in self.ended:
             return
         asked = self.asked[session, utterance]
-        unit = sum(kind == "unit" for kind, _ in asked)
-        asked.append(("unit", min(frames, MAX_FRAMES)))
-        self.scheduler.submit(Speak(session, utterance, unit, str(frames), MAX_FRAMES), self.now)
+        unit = sum(kind == "unit" for kind, *_ in asked)
+        if unit == 0:
+            self.asked_s[session, utterance] = self.now
+        self.serial += 1
+        asked.append(("unit", self.serial, min(frames, MAX_FRAMES)))
+        self.scheduler.submit(Speak(session, utterance, unit, f"{self.serial} {frames}", MAX_FRAMES), self.now)
         if mark:
             asked.append(("mark", len(asked)))
             self.scheduler.submit(Mark(session, utterance, len(asked) - 1), self.now)
@@ -146,6 +164,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def _kill(self, session: SessionId) -> None:
         if self.live[session] is not None:
             self.dead.add((session, self.live[session]))
+            self.asked_s.pop((session, self.live[session]), None)
         self.live[session] = None
 
     # ---- the engine's side -------------------------------------------------------------------------
@@ -158,6 +177,12 @@ class SchedulerMachine(RuleBasedStateMachine):
                 named = {ref.slot for ref in ticket.plan.decode} | {item.slot for item in ticket.plan.vocode}
                 assert order.slot not in named, "the device may still be writing to this slot"
             self.orders.append(order)
+            serial = int((order.text or "0").split()[0])
+            self.asked_s = {
+                key: at
+                for key, at in self.asked_s.items()
+                if all(item[:2] != ("unit", serial) for item in self.asked[key])
+            }
 
     @rule(steps=st.integers(1, 12))
     def run(self, steps: int) -> None:
@@ -206,19 +231,25 @@ class SchedulerMachine(RuleBasedStateMachine):
     @invariant()
     def outputs_are_lawful(self) -> None:
         for output in self.scheduler.take_outputs():
-            assert not isinstance(output, Failed)
+            if isinstance(output, Failed):
+                self._note_failure(output)
             if isinstance(output, UnitAudio | UnitDone | MarkReached | UtteranceDone):
                 key = (output.session, output.utterance)
                 assert key not in self.dead, "something of a cancelled utterance came out"
                 assert self.done.get(key, 0) == 0, "something came after the end"
                 self._note(key, output)
 
+    def _note_failure(self, output: Failed) -> None:
+        raise AssertionError(f"nobody may fail: {output}")
+
     def _note(self, key: tuple[SessionId, int], output: object) -> None:
         said = self.said[key]
         match output:
             case UnitAudio():
-                first = output.pcm[::FRAME_SAMPLES].tolist()
-                said += [("frame", output.unit, value % 100) for value in first]
+                for pcm in output.pcm.reshape(-1, FRAME_SAMPLES):
+                    serial, voice, frame = pcm[:3].tolist()
+                    assert VOICES[voice] == voice_of(output.session), "the sound has another session's voice"
+                    said.append(("frame", output.unit, serial, frame))
             case UnitDone():
                 said.append(("unit", output.unit))
             case MarkReached():
@@ -247,15 +278,43 @@ class SchedulerMachine(RuleBasedStateMachine):
             if key in self.dead:
                 continue
             expected: list = []
-            for kind, value in asked:
-                if kind == "unit":
+            for item in asked:
+                if item[0] == "unit":
                     unit = sum(e[0] == "unit" for e in expected)
-                    expected += [("frame", unit, frame) for frame in range(value)] + [("unit", unit)]
+                    expected += [("frame", unit, item[1], frame) for frame in range(item[2])] + [("unit", unit)]
                 else:
-                    expected.append(("mark", value))
+                    expected.append(item)
             assert self.said[key] == expected
             assert self.done.get(key, 0) == (1 if key in self.ended else 0)
 
 
+class QueueMachine(SchedulerMachine):
+    """With a bounded wait for a slot, others' speech cannot keep anybody waiting in silence."""
+
+    queue_s = 2.0
+
+    @rule()
+    def order_prefill(self) -> None:
+        was_free = not self.orders
+        super().order_prefill()
+        self.outputs_are_lawful()
+        if was_free:
+            overdue = [key for key, at in self.asked_s.items() if self.now - at > self.queue_s]
+            # Whoever holds a slot waits for the prefill thread alone, which is busy for as long as the test likes.
+            assert len(overdue) <= SLOTS, "somebody waits for a slot and was not told that there is none"
+
+    def _note_failure(self, output: Failed) -> None:
+        assert output.code == "overloaded"
+        assert output.utterance is not None
+        key = (output.session, output.utterance)
+        assert self.live[output.session] == output.utterance, "an utterance fails that is over"
+        assert self.now - self.asked_s[key] > self.queue_s, "it failed before its time"
+        assert self.said[key] == [], "it failed although it had a slot"
+        self._kill(output.session)
+
+
+MACHINE_SETTINGS = settings(max_examples=120, stateful_step_count=50, deadline=None)
 TestScheduler = SchedulerMachine.TestCase
-TestScheduler.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+TestScheduler.settings = MACHINE_SETTINGS
+TestSchedulerWithABoundedWait = QueueMachine.TestCase
+TestSchedulerWithABoundedWait.settings = MACHINE_SETTINGS

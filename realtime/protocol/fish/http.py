@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
 from realtime.errors import BadRequest, Refusal
+from realtime.protocol.fish.messages import StartRequest
 from realtime.protocol.fish.request import Defaults, parse_request
 from realtime.protocol.fish.timestamps import StreamTimes
 from realtime.protocol.replies import Audio
@@ -25,10 +25,13 @@ WHOLE_LEAD_S = 1_800.0
 """Nobody listens before it is complete."""
 
 
-class _Body(msgspec.Struct):
-    """What only HTTP requests hold."""
+class _Body(StartRequest):
+    """Decoded by its type: what is not read never becomes an object (see realtime.protocol.fish.wire)."""
 
     streaming: bool | None = None
+
+
+_json, _msgpack = msgspec.json.Decoder(_Body), msgspec.msgpack.Decoder(_Body)
 
 
 class Asked(msgspec.Struct):
@@ -41,21 +44,17 @@ def parse_body(body: bytes, content_type: str) -> Asked:
     """Raises BadRequest."""
     is_msgpack = "msgpack" in content_type.lower()
     try:
-        data: Any = msgspec.msgpack.decode(body) if is_msgpack else msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise BadRequest(f"the body is not {'msgpack' if is_msgpack else 'JSON'}: {error}") from None
-    if not isinstance(data, dict):
-        raise BadRequest(f"the body is a map, not {type(data).__name__}")
-    try:
-        extra = msgspec.convert(data, _Body)
+        sent = (_msgpack if is_msgpack else _json).decode(body)
     except msgspec.ValidationError as error:
         raise BadRequest(f"request: {error}") from None
-    request = parse_request(data, HTTP)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise BadRequest(f"the body is not {'msgpack' if is_msgpack else 'JSON'}: {error}") from None
+    request = parse_request(sent, HTTP)
     if request.output.format == "opus_packets":
         raise BadRequest("format opus_packets is for sockets; over HTTP choose opus")
     if not is_speakable(request.text):
         raise BadRequest("text has nothing to say")
-    if extra.streaming is not False:
+    if sent.streaming is not False:
         return Asked(request, is_whole=False)
     if len(request.text) > MAX_WHOLE_CHARS:
         limit = f"at most {MAX_WHOLE_CHARS} with streaming false"

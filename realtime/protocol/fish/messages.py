@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 __all__ = [
@@ -56,8 +54,9 @@ class StartRequest(msgspec.Struct):
 
 
 class Start(msgspec.Struct):
-    request: Any = None
-    """A map, read by `realtime.protocol.fish.request`: a bad field there is the stream's fault, not the socket's."""
+    request: msgspec.Raw = msgspec.Raw(b"\xc0")
+    """A map or nil, read by `realtime.protocol.fish.request`: a bad field there is the stream's fault, not the
+    socket's."""
     debug: bool | None = None
 
 

@@ -50,13 +50,13 @@ class Defaults:
 
 LIVE = Defaults()
 
+_decoder = msgspec.msgpack.Decoder(StartRequest | None)
+
 
 def parse_request(data: Any, defaults: Defaults = LIVE) -> StreamRequest:
-    """`data` as it was decoded. Raises BadRequest naming the field, what was sent and what is allowed."""
-    try:
-        request = msgspec.convert({} if data is None else data, StartRequest)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise BadRequest(f"request: {error}") from None
+    """`data`: msgpack (`msgspec.Raw`), a map or a StartRequest. Raises BadRequest naming the field, what was sent and
+    what is allowed."""
+    request = _read(data)
     chunk_chars = DEFAULT_CHUNK_CHARS if request.chunk_length is None else request.chunk_length
     seed = request.seed
     if seed is not None and not 0 <= seed < 1 << 63:
@@ -80,6 +80,18 @@ def parse_request(data: Any, defaults: Defaults = LIVE) -> StreamRequest:
         seed=seed,
         max_lead_s=checked_number("max_lead_s", request.max_lead_s, defaults.max_lead_s, 0.2, 30.0),
     )
+
+
+def _read(data: Any) -> StartRequest:
+    """Raises BadRequest."""
+    try:
+        if isinstance(data, msgspec.Raw):
+            data = _decoder.decode(data)
+        if isinstance(data, StartRequest):
+            return data
+        return msgspec.convert({} if data is None else data, StartRequest)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise BadRequest(f"request: {error}") from None
 
 
 def _speakers(request: StartRequest) -> tuple[str | None, Reference | None, tuple[str | Reference, ...]]:

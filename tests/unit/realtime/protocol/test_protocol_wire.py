@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import msgspec
 import pytest
 
 from realtime.errors import Malformed, TextFrame, TooBig
 from realtime.protocol.fish import messages
 from realtime.protocol.fish.replies import Audio, Finish
+from realtime.protocol.fish.request import parse_request
 from realtime.protocol.fish.wire import decode, encode
 
 LIMIT = 1 << 20
@@ -27,11 +30,32 @@ def pack(**fields: object) -> bytes:
         (pack(event="cancel", played_ms=1250), messages.Cancel(1250.0)),
         (pack(event="ping", id="a1"), messages.Ping("a1")),
         (pack(event="start"), messages.Start()),
-        (pack(event="start", request={"format": "pcm"}, debug=True), messages.Start({"format": "pcm"}, True)),
+        (pack(event="start", debug=True), messages.Start(debug=True)),
     ],
 )
 def test_each_event_is_read(frame: bytes, message: messages.ClientMessage) -> None:
     assert decode(frame, LIMIT) == message
+
+
+def test_a_request_waits_for_whoever_reads_it() -> None:
+    start = decode(pack(event="start", request={"format": "pcm"}), LIMIT)
+    assert isinstance(start, messages.Start)
+    assert parse_request(start.request) == parse_request({"format": "pcm"})
+
+
+@pytest.mark.parametrize("many", [[[]] * 1_000_000, {str(number): None for number in range(100_000)}])
+@pytest.mark.parametrize("where", ["message", "request"])
+def test_what_is_not_read_never_becomes_an_object(many: object, where: str) -> None:
+    """Objects by the million hold the event loop for seconds, while they are made and while they are collected."""
+    frame = pack(event="start", **({"x": many} if where == "message" else {"request": {"x": many}}))
+    tracemalloc.start()
+    try:
+        start = decode(frame, 1 << 24)
+        assert isinstance(start, messages.Start)
+        parse_request(start.request)
+        assert tracemalloc.get_traced_memory()[1] < len(frame) + 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_null_means_the_default_and_unknown_fields_are_ignored() -> None:
