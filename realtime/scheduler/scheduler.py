@@ -151,7 +151,7 @@ class Scheduler:
             session.slot = self._acquire(session)
             if session.slot is not None:
                 session.queued_since_s = None
-            elif now - (session.queued_since_s or 0.0) > self._queue_s:
+            elif now >= (session.queued_since_s or 0.0) + self._queue_s:  # as `next_wake` reckons
                 self._fail(session, "overloaded", f"no slot became free within {self._queue_s:g} s", now)
 
     def _acquire(self, session: Session) -> SlotId | None:

@@ -308,7 +308,7 @@ class QueueMachine(SchedulerMachine):
         assert output.utterance is not None
         key = (output.session, output.utterance)
         assert self.live[output.session] == output.utterance, "an utterance fails that is over"
-        assert self.now - self.asked_s[key] > self.queue_s, "it failed before its time"
+        assert self.now >= self.asked_s[key] + self.queue_s, "it failed before its time"
         assert self.said[key] == [], "it failed although it had a slot"
         self._kill(output.session)
 
