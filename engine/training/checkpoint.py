@@ -29,7 +29,12 @@ class MeanWeights:
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any], dtype: torch.dtype) -> None:
-    """Floating tensors as `dtype`, in shards of at most 14 MiB (or one tensor), and `facts.json`."""
+    """Floating tensors as `dtype`, in shards of at most 14 MiB (or one tensor), and `facts.json`.
+
+    Raises FloatingPointError, and leaves what is in the folder alone, if a tensor is not finite.
+    """
+    if broken := [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]:
+        raise FloatingPointError(f"not finite: {', '.join(broken[:5])}")
     folder.mkdir(parents=True, exist_ok=True)
     shards: list[dict[str, Tensor]] = [{}]
     size = 0

@@ -17,11 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import soundfile
 
 from engine.training.heldout import HeldOut
 
-__all__ = ["SpokenClip", "read_clips", "serving", "speak_through", "write_clip"]
+__all__ = ["SpokenClip", "read_clips", "serving", "speak_through", "unpack_samples", "write_clip"]
 
 START_LIMIT_S = 120.0
 
@@ -41,6 +40,8 @@ class SpokenClip:
 
 def write_clip(folder: Path, clip: SpokenClip, pcm: npt.NDArray[np.int16], rate_hz: int) -> None:
     """The sound first, then its line: a line without sound never exists."""
+    import soundfile  # a GPU machine may lack it
+
     folder.mkdir(parents=True, exist_ok=True)
     soundfile.write(folder / clip.file, pcm, rate_hz)
     with (folder / "clips.jsonl").open("a") as list_file:
@@ -50,6 +51,16 @@ def write_clip(folder: Path, clip: SpokenClip, pcm: npt.NDArray[np.int16], rate_
 def read_clips(folder: Path) -> list[SpokenClip]:
     """Raises FileNotFoundError if the folder holds none."""
     return [SpokenClip(**json.loads(line)) for line in (folder / "clips.jsonl").read_text().splitlines()]
+
+
+def unpack_samples(file: Path, folder: Path) -> None:
+    """What `codec` left for the recognisers: folders `original` and `codec`, the same clips in both."""
+    with np.load(file) as arrays:
+        held = {name: arrays[name] for name in arrays.files}
+    for key in (name.removeprefix("clip/") for name in held if name.startswith("clip/")):
+        spoken, voice = map(str, held[f"clip/{key}"])
+        for kind in ("original", "codec"):
+            write_clip(folder / kind, SpokenClip(key, kind, spoken, voice, 0), held[f"{kind}/{key}"], int(held["rate"]))
 
 
 @contextmanager

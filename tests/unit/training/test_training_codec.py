@@ -11,11 +11,16 @@ import torch
 
 from engine.codec.codec import Codec, CodecModel
 from engine.codec.config import CodecConfig
+from engine.training import fresh_codec
 from engine.training.codec import DECODER, CodecStretch, CodecTrainer, batches, train_codec
+from engine.training.codec_losses import spectra
+from engine.training.fresh_codec import draw_weights
 from engine.training.speech import LABEL_SAMPLES, Speech
 from engine.training.spoken_codes import encode_speech, load_codes, save_codes
+from engine.training.whole_clips import WholeClips, quantize
 from tests.tiny_model import CODEC, write_tiny_model
 
+SMALL = Path(fresh_codec.__file__).parent / "small"
 HOP = 2 * LABEL_SAMPLES
 FRAMES = 60
 
@@ -103,3 +108,33 @@ def test_clips_encode_in_batches_as_the_engine_encodes_them_alone(folder: Path, 
     assert np.array_equal(again.codes, codes.codes)
     assert [steps.tolist() for steps in again.durations] == [[4, 4], [4, 4, 4]]
     assert np.array_equal(again.clip(1), codes.clip(1))
+
+
+@pytest.mark.parametrize("window", [2048, 512, 128])
+def test_spectra_and_their_gradients_are_those_of_torch(window: int) -> None:
+    x = torch.randn(2, 4 * 512, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    hann = torch.hann_window(window)
+    theirs = torch.stft(x, window, window // 4, window=hann, return_complex=True, pad_mode="constant").transpose(1, 2)
+    mine = spectra(x, window)
+    torch.testing.assert_close(mine, theirs)
+    (wanted,) = torch.autograd.grad(theirs.abs().square().sum(), x)
+    (found,) = torch.autograd.grad(mine.abs().square().sum(), x)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_the_first_weights_keep_signals_at_their_size() -> None:
+    """Where they sink, codebooks collapse."""
+    torch.manual_seed(4)
+    config = CodecConfig.read(SMALL)
+    model = CodecModel(config)
+    draw_weights(model)
+    wave = 0.06 * torch.randn(2, 16 * HOP)
+    context = WholeClips.of(model).begin(2, torch.device("cpu"))
+    with torch.no_grad():
+        latent = model.encoder(wave[:, None], context)
+        bottleneck = quantize(model.quantizer, latent, context)
+        made = model.decode(bottleneck.codes, context)
+    assert 0.3 < latent.std() < 3
+    assert 0.01 < made.std() < 0.5
+    for stage in range(config.n_codebooks):
+        assert len(bottleneck.codes[:, stage].unique()) > 16, "32 frames of noise are nearly as many different ones"

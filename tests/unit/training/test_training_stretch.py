@@ -1,0 +1,162 @@
+"""A stretch on a lent machine: it ends in time, leaves something each minute, and goes on where it was."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from engine.training import stretch
+from engine.training.__main__ import main
+from engine.training.checkpoint import save_checkpoint
+from engine.training.clips import read_clips, unpack_samples
+from engine.training.corpus import CorpusLine, write_corpus
+from engine.training.speech import LABEL_SAMPLES, Speech
+from engine.training.stretch import bring_home, kept_speech, train_in_slices
+from tests.tiny_model import CODEC
+
+HOP = 2 * LABEL_SAMPLES
+
+
+class Run:
+    """Training whose steps take ten seconds of a clock of its own."""
+
+    def __init__(self, stretch_s: float) -> None:
+        self.now = self.done = 0.0
+        self.stretch_s = stretch_s
+        self.left: list[float] = []
+
+    def train(self, until_s: float) -> dict[str, Any]:
+        while self.done < min(until_s, self.stretch_s):
+            self.now += 10
+            self.done += 10
+        return {"seconds": self.done}
+
+    def leave(self, facts: dict[str, Any]) -> None:
+        self.now += 5
+        self.left.append(facts["seconds"])
+
+    def go(self, deadline: float) -> None:
+        train_in_slices(self.train, self.leave, seconds_done=self.done, deadline=deadline, clock=lambda: self.now)
+
+
+def test_it_leaves_something_each_minute_and_ends_at_the_limit() -> None:
+    run = Run(stretch_s=10_000)
+    run.go(deadline=300)
+    assert 300 <= run.now <= 300 + 10 + 5
+    assert run.left[0] == 60
+    assert all(b - a <= 60 for a, b in zip(run.left, run.left[1:], strict=False))
+
+
+def test_a_stretch_of_two_commands_is_over_when_both_together_have_spent_its_time() -> None:
+    run = Run(stretch_s=400)
+    run.go(deadline=300)
+    assert run.done < 400
+    run.go(deadline=10_000)
+    assert run.done == 400 == run.left[-1]
+
+
+def test_a_full_disk_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(stretch_s=100)
+    leave, failures = run.leave, [OSError("no space left")]
+
+    def full_at_first(facts: dict[str, Any]) -> None:
+        if failures:
+            raise failures.pop()
+        leave(facts)
+
+    run.leave = full_at_first  # type: ignore[method-assign]
+    run.go(deadline=1000)
+    assert run.left[-1] == 100
+    assert "no space left" in capsys.readouterr().out
+
+
+def test_what_comes_home_is_whole_and_in_small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretch, "PART_BYTES", 4096)
+    folder, out = tmp_path / "home", tmp_path / "out"
+    (folder / "codec").mkdir(parents=True)
+    for size in (30_000, 9_000):  # the second is smaller: no part of the first may stay
+        (folder / "codec" / "x").write_bytes(bytes(range(250)) * (size // 250))
+        bring_home(folder, out)
+        parts = sorted(out.iterdir(), key=lambda path: int(path.suffix[1:]))
+        assert all(part.stat().st_size <= 4096 for part in parts)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(part.read_bytes() for part in parts))) as archive:
+            file = archive.extractfile("./codec/x")
+            assert file is not None
+            assert len(file.read()) == size
+
+
+def test_a_broken_model_is_not_written_over_a_good_one(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, {"w": torch.ones(3)}, {"steps": 1}, torch.float16)
+    with pytest.raises(FloatingPointError, match="not finite: w"):
+        save_checkpoint(tmp_path, {"w": torch.tensor([1.0, float("nan"), 1.0])}, {"steps": 2}, torch.float16)
+    assert load_file(str(tmp_path / "shard-0.safetensors"))["w"].tolist() == [1, 1, 1]
+    assert json.loads((tmp_path / "facts.json").read_text()) == {"steps": 1}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A lent machine on which the teacher has spoken already."""
+    for name in ("data", "keep", "shape"):
+        (tmp_path / name).mkdir()
+    codec = {**CODEC, "sample_rate": 24_000, "encoder_rates": [4, 4, 4, 5], "decoder_rates": [5, 4, 4, 4]}
+    (tmp_path / "shape" / "codec.json").write_text(json.dumps(codec))
+    line = CorpusLine("An owl sat still.", "", [(0, 2)], "willow", "", 1.0)
+    write_corpus([line, line], tmp_path / "data" / "corpus.xz")
+    t = torch.arange(80 * HOP)
+    wave = (9000 * torch.sin(t * 0.2) * (t // 4000 % 2)).to(torch.int16)
+    speech = Speech(
+        wave,
+        torch.zeros(160, dtype=torch.uint8),
+        torch.tensor([0, 40 * HOP]),
+        torch.tensor([40 * HOP, 40 * HOP]),
+        [0, 1],
+        [[4], [4]],
+    )
+    kept_speech(tmp_path / "keep" / "speech.pt", lambda: speech)
+    return tmp_path
+
+
+def test_the_codec_command_in_two_parts_equals_one(machine: Path, tmp_path: Path) -> None:
+    """With a limit that has passed before the first step: the second command does all the work."""
+
+    def command(keep: Path, out: str, *more: str) -> None:
+        options = ["--data", str(machine / "data"), "--shape", str(machine / "shape"), "--keep", str(keep)]
+        options += ["--out", str(machine / out), "--seconds", "60", "--steps", "2", "--batch", "1", "--device", "cpu"]
+        assert main(["codec", *options, "--critics-from", "0.5", "--codes", *more]) == 0
+
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "speech.pt").write_bytes((machine / "keep" / "speech.pt").read_bytes())
+    command(machine / "keep", "out")
+    command(other, "out-2", "--limit", "0")
+    assert not (other / "home" / "codes").exists()
+    command(other, "out-2")
+    whole, parts = (
+        {f.relative_to(keep): load_file(str(f)) for f in sorted((keep / "home").glob("*/*.safetensors"))}
+        for keep in (machine / "keep", other)
+    )
+    assert whole.keys() == parts.keys()
+    for name, tensors in whole.items():
+        for key, value in tensors.items():
+            assert torch.equal(value, parts[name][key]), (name, key)
+    assert sorted(path.name for path in (machine / "out").iterdir()) == ["stretch.tar.0"]
+
+
+def test_samples_become_two_folders_of_the_same_clips(machine: Path, tmp_path: Path) -> None:
+    arrays = {"rate": np.asarray(24_000), "clip/codec-0": np.asarray(["An owl.", "willow"])}
+    arrays |= {"original/codec-0": np.full(600, 5, np.int16), "codec/codec-0": np.full(600, 7, np.int16)}
+    np.savez(tmp_path / "samples.npz", **arrays)
+    unpack_samples(tmp_path / "samples.npz", tmp_path / "clips")
+    assert [clip.spoken for kind in ("original", "codec") for clip in read_clips(tmp_path / "clips" / kind)] == [
+        "An owl.",
+        "An owl.",
+    ]
+    assert (tmp_path / "clips" / "codec" / read_clips(tmp_path / "clips" / "codec")[0].file).exists()
