@@ -5,6 +5,7 @@
 #   laws       the contract tests and the device tests
 #   gates      kingfisher gate correctness and performance
 #   step       decode speed by batch, FP8
+#   schemes    the FP8 schemes against each other: time and errors of a layer's products
 #   codec      whole calls and each convolution by tile
 #   sanitize   compute-sanitizer over the kernels' laws: memcheck, racecheck
 #   closed     the server with s2-pro-random: closed loop, c = 1 to 128
@@ -33,6 +34,8 @@ gates() {
 }
 
 step() { "$python" -m loadtest.micro.step --precision fp8 --steps 60 --out "$out/step.json"; }
+
+schemes() { "$python" -m loadtest.micro.fp8_schemes speed --out "$out/fp8-schemes.json"; }
 
 codec() { "$python" -m loadtest.micro.codec --out "$out/codec.json"; }
 
@@ -82,7 +85,7 @@ bundled() { serve --device cuda --slots 16 -- load bundled --mode talkers -n 1 8
 status=0
 for part in "$@"; do
     case "$part" in
-        laws | gates | step | codec | sanitize | closed | talkers | open | bundled) ;;
+        laws | gates | step | schemes | codec | sanitize | closed | talkers | open | bundled) ;;
         *) echo "there is no part $part" >&2; exit 2 ;;
     esac
     began=$(date +%s)

@@ -89,6 +89,19 @@ CUDA_CONFIG = {
 CUDA_CODEC = {**CODEC, "encoder_dim": 8, "latent_dim": 128, "decoder_dim": 128, "transformer_heads": 2}
 """Sizes that the CUDA kernels take: heads of 64, channels in eights."""
 
+DIVISIBLE = {
+    **CONFIG,
+    "text_config": {**CONFIG["text_config"], "dim": 256, "head_dim": 64, "intermediate_size": 384},
+    "audio_decoder_config": {
+        **CONFIG["audio_decoder_config"],
+        "dim": 128,
+        "head_dim": 64,
+        "intermediate_size": 256,
+        "text_dim": 256,
+    },
+}
+"""Every product divides into blocks of 128 x 128, as in S2-Pro."""
+
 
 def write_tiny_model(
     folder: Path, *, seed: int = 7, config: Mapping[str, Any] = CONFIG, codec: Mapping[str, Any] = CODEC

@@ -28,25 +28,13 @@ from engine.quant.schemes import SCHEMES
 from engine.stored_model import open_model
 from engine.weights import WeightsError, expected_shapes
 from realtime.__main__ import main
-from tests.tiny_model import CONFIG, CUDA_CODEC, write_tiny_model
+from tests.tiny_model import CUDA_CODEC, DIVISIBLE, write_tiny_model
 from tests.unit.csrc.emulated import EmulatedDevice
 
 GREEDY = Sampling(temperature=1e-6, top_p=0.9, top_k=30, seed=5)
 FRAMES = 6
 SAME_INPUTS, ROUNDED_INPUTS = 0.9998, 0.98
 """Cosine of the semantic logits with the fp32 specification of the same weights: activations in bf16, or in E4M3."""
-DIVISIBLE: dict[str, Any] = {
-    **CONFIG,
-    "text_config": {**CONFIG["text_config"], "dim": 256, "head_dim": 64, "intermediate_size": 384},
-    "audio_decoder_config": {
-        **CONFIG["audio_decoder_config"],
-        "dim": 128,
-        "head_dim": 64,
-        "intermediate_size": 256,
-        "text_dim": 256,
-    },
-}
-"""Every product divides into blocks of 128 x 128, as in S2-Pro."""
 
 
 @pytest.fixture(scope="module")
