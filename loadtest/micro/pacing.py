@@ -49,7 +49,7 @@ class Stage:
     """Of this machine's processor, inside the scheduler."""
 
     def __post_init__(self) -> None:
-        limits = Limits(self.talkers, 1 << 20, RATE_HZ, FRAME_SAMPLES, 10, 8, 64, 2)
+        limits = Limits(self.talkers, 1 << 20, RATE_HZ, FRAME_SAMPLES, 10, self.args.chunk_frames, 64, 2)
         self.frame_s = limits.frame_s
         self._scheduler = Scheduler(limits)
         self._rng = random.Random(self.args.seed)
@@ -149,6 +149,7 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, default=3.5)
     parser.add_argument("--row-us", type=float, default=40.0)
     parser.add_argument("--codec-us", type=float, default=50.0)
+    parser.add_argument("--chunk-frames", type=int, default=8, help="the codec's widest call")
     parser.add_argument("--prefill-ms", type=float, default=3.7)
     parser.add_argument("--max-lead-s", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=1)

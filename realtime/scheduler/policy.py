@@ -10,9 +10,9 @@ SPEECH_LIMIT_BASE_S = 1.0
 SPEECH_LIMIT_PER_CHAR_S = 0.14
 """Twice the time that unhurried English takes per character, so that only a runaway meets the limit."""
 
-_WIDTHS = ((0.25, 1), (0.6, 2), (1.5, 4))
+_WIDTHS = ((0.25, 1), (0.4, 2), (0.8, 4))
 _WIDEST = 8
-"""A message costs some 0.3 ms of interpreter time from codec to socket, however much sound is in it."""
+"""A message costs interpreter time from codec to socket, however much sound is in it."""
 
 PACED_LEAD_S = 5.0
 """Who lets more be sent ahead wants the sound as soon as may be, not in time."""
