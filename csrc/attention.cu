@@ -5,10 +5,9 @@
 // blocks and warps, tensor cores) or attend_prompt (rows of one slot, which share what they read), combine (join the
 // splits, convert for the output projection).
 //
-// Layouts (G kv heads, S positions, D = KF_HEAD_DIM): keys bf16 [slots, G, S, D]; values bf16 [slots, G, S/2, D, 2]:
-// a pair of positions stands together, as the tensor core's B operand wants it.
+// Layouts (G kv heads, S positions, D = KF_HEAD_DIM): keys [slots, G, S, D]; values [slots, G, S/2, D, 2]
+// (common/kv_cache.cuh).
 #include <common/attend.cuh>
-#include <common/rotary.cuh>
 
 constexpr int D = KF_HEAD_DIM;
 constexpr int PER_LANE = D / 32;
@@ -21,9 +20,9 @@ struct PrepareParams {
     const float* rope;      // [positions, D/2, 2]: cos, sin
     const int* row_slot;    // [B]
     const int* row_position;
-    u16* q;                 // bf16 [B, H, D]
-    u16* keys;
-    u16* values;
+    u16* q;                 // [B, H, D], bf16 or fp16 (common/kv_cache.cuh)
+    KvValue* keys;
+    KvValue* values;
     int heads;
     int kv_heads;
     int context;            // S
@@ -45,22 +44,22 @@ KF_KERNEL(attention_prepare, PrepareParams, PREPARE_THREADS) {
         load_head(p.qkv, row, width, head * D, v);
         if (head < p.heads) {
             norm_and_rotate(v, p.q_norm, rope_row, p.eps);
-            store_bf16(p.q + (static_cast<long long>(row) * p.heads + head) * D + first, v);
+            store_query(p.q + (static_cast<long long>(row) * p.heads + head) * D + first, v);
         } else if (head < p.heads + p.kv_heads) {
             norm_and_rotate(v, p.k_norm, rope_row, p.eps);
-            store_bf16(p.keys + slot + (static_cast<long long>(head - p.heads) * p.context + position) * D + first, v);
+            store_key(p.keys + slot + (static_cast<long long>(head - p.heads) * p.context + position) * D + first, v);
         } else {
             long long group = static_cast<long long>(head - p.heads - p.kv_heads) * p.context * D;
-            u16* value = p.values + slot + group + static_cast<long long>(position / 2) * D * 2 + position % 2;
-            for (int i = 0; i < PER_LANE; i++) value[2 * (first + i)] = float_to_bf16(v[i]);
+            KvValue* value = p.values + slot + group + static_cast<long long>(position / 2) * D * 2 + position % 2;
+            for (int i = 0; i < PER_LANE; i++) value[2 * (first + i)] = pack_value(v[i]);
         }
     }
 }
 
 struct AttendParams {
     const u16* q;
-    const u16* keys;
-    const u16* values;
+    const KvValue* keys;
+    const KvValue* values;
     const int* row_slot;
     const int* row_position;
     float* partial;   // [B, splits, H, D], not normalised

@@ -92,8 +92,8 @@ struct FrameParams {
     const u16* slow_norm;            // bf16 [DIM]
     const float* slow_rope;          // [positions, D/2, 2]
     const float* fast_rope;
-    u16* keys;                       // bf16 [SLOW_LAYERS, slots, KV_HEADS, context, D]
-    u16* values;                     // bf16 [SLOW_LAYERS, slots, KV_HEADS, context/2, D, 2]
+    KvValue* keys;                   // [SLOW_LAYERS, slots, KV_HEADS, context, D]
+    KvValue* values;                 // [SLOW_LAYERS, slots, KV_HEADS, context/2, D, 2]
     u8* ended;                       // [BATCH]
     u8* finite;
     long long layer_values;          // of one layer of keys
@@ -114,7 +114,7 @@ constexpr int SAMPLER_FLOATS = (sizeof(SamplerScratch) + 3) / 4 + LOGIT_WORDS;
 constexpr int SCRATCH_FLOATS = PARTS_FLOATS > SAMPLER_FLOATS ? PARTS_FLOATS : SAMPLER_FLOATS;
 
 struct Shared {                         // what is read 16 bytes at a time comes first
-    u16 q[2][GROUP][D];                 // bf16, of up to two tokens
+    u16 q[2][GROUP][D];                 // of up to two tokens: bf16, or what suits the slow transformer's keys
     u16 fast_keys[FAST_LAYERS][CODEBOOKS][D];
     u16 fast_values[FAST_LAYERS][CODEBOOKS][D];
     float sums[2][SUMS];                // [slot][warp][row][8], two sets in turn
@@ -367,15 +367,15 @@ KF_DEVICE void prepare_slow(Frame& f, int layer, int row, int kv_head, bool owne
         if (role < GROUP) {
             load_head_words(f, row, (kv_head * GROUP + role) * D, tag, v);
             norm_and_rotate(v, f.p.q_norms + layer * D, rope_row, f.p.slow_eps);
-            store_bf16(&f.shared.q[0][role][first], v);
+            store_query(&f.shared.q[0][role][first], v);
         } else if (owner && role == GROUP) {
             load_head_words(f, row, (HEADS + kv_head) * D, tag, v);
             norm_and_rotate(v, f.p.k_norms + layer * D, rope_row, f.p.slow_eps);
-            store_bf16(f.p.keys + base + static_cast<long long>(position) * D + first, v);
+            store_key(f.p.keys + base + static_cast<long long>(position) * D + first, v);
         } else if (owner) {
             load_head_words(f, row, (HEADS + KV_HEADS + kv_head) * D, tag, v);
-            u16* value = f.p.values + base + static_cast<long long>(position / 2) * D * 2 + position % 2;
-            for (int i = 0; i < PER_LANE; i++) value[2 * (first + i)] = float_to_bf16(v[i]);
+            KvValue* value = f.p.values + base + static_cast<long long>(position / 2) * D * 2 + position % 2;
+            for (int i = 0; i < PER_LANE; i++) value[2 * (first + i)] = pack_value(v[i]);
         }
     }
     KF_BLOCK_SYNC();

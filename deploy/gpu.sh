@@ -4,7 +4,7 @@
 #
 #   laws       the contract tests and the device tests
 #   gates      kingfisher gate correctness and performance
-#   step       decode speed by batch, FP8
+#   step       decode speed by batch, FP8, with keys and values in bf16 and in FP8
 #   schemes    the FP8 schemes against each other: time and errors of a layer's products
 #   codec      whole calls and each convolution by tile
 #   sanitize   compute-sanitizer over the kernels' laws: memcheck, racecheck
@@ -33,7 +33,11 @@ gates() {
     "$python" -m realtime gate performance --write "$out/h200-s2pro.json" --commit "$(git rev-parse --short HEAD 2>/dev/null)"
 }
 
-step() { "$python" -m loadtest.micro.step --precision fp8 --steps 60 --out "$out/step.json"; }
+step() {
+    for cache in bf16 fp8; do
+        "$python" -m loadtest.micro.step --precision fp8 --kv-cache $cache --steps 60 --out "$out/step-kv-$cache.json"
+    done
+}
 
 schemes() { "$python" -m loadtest.micro.fp8_schemes speed --out "$out/fp8-schemes.json"; }
 

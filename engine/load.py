@@ -37,14 +37,15 @@ def load_engine(
     device: str = "cpu",
     backend: str = "auto",
     precision: str = "auto",
+    kv_cache: str = "bf16",
     slots: int,
     context_tokens: int | None = None,
 ) -> Runner:
     """Read a checkpoint and build the engine. Raises ConfigError, WeightsError, TokenizerError, VoiceError.
 
     On the CPU `backend` is "native", "reference", or "auto": native where a C++ compiler is found. On "cuda"
-    `precision` is "fp8", "bf16", or "auto": FP8 for big models. `context_tokens` defaults to the model's own maximum,
-    on a GPU to 2048.
+    `precision` is "fp8", "bf16", or "auto": FP8 for big models; `kv_cache` is "bf16" or "fp8". `context_tokens`
+    defaults to the model's own maximum, on a GPU to 2048.
     """
     model = open_model(folder)
     codec = Codec.load(folder)
@@ -56,7 +57,7 @@ def load_engine(
     default = CUDA_CONTEXT_TOKENS if device == "cuda" else config.slow.max_seq_len
     context = min(context_tokens or default, config.slow.max_seq_len)
     if device == "cuda":
-        made = _cuda_backend(model, codec, precision, slots, context)
+        made = _cuda_backend(model, codec, precision, kv_cache, slots, context)
     else:
         made = _cpu_backend(backend, model.in_fp32(), codec, slots, context)
     return make_runner(
@@ -64,7 +65,9 @@ def load_engine(
     )
 
 
-def load_random_engine(*, precision: str = "auto", slots: int, context_tokens: int | None = None) -> Runner:
+def load_random_engine(
+    *, precision: str = "auto", kv_cache: str = "bf16", slots: int, context_tokens: int | None = None
+) -> Runner:
     """`s2-pro-random`: S2-Pro's sizes with seeded random weights on the GPU. It speaks noise, for speed figures.
     Raises ConfigError where there is no GPU or not enough memory."""
     _check_cuda()
@@ -75,6 +78,7 @@ def load_random_engine(*, precision: str = "auto", slots: int, context_tokens: i
         slots=slots,
         context_tokens=context_tokens or CUDA_CONTEXT_TOKENS,
         fp8=choose_fp8(S2_PRO, precision),
+        kv_fp8=kv_cache == "fp8",
     )
     codec = CodecConfig.s2()
     return make_runner(made, random_tokenizer(), random_voices(codec), codec)
@@ -103,12 +107,14 @@ def _check_cuda() -> None:
         raise ConfigError("device cuda was asked for, but PyTorch sees no CUDA device here")
 
 
-def _cuda_backend(model: StoredModel, codec: Codec, precision: str, slots: int, context_tokens: int) -> Backend:
+def _cuda_backend(
+    model: StoredModel, codec: Codec, precision: str, kv_cache: str, slots: int, context_tokens: int
+) -> Backend:
     _check_cuda()
     from engine.cuda.load import choose_fp8, make_backend
 
     fp8 = choose_fp8(model.config, precision)
-    return make_backend(model, codec, slots=slots, context_tokens=context_tokens, fp8=fp8)
+    return make_backend(model, codec, slots=slots, context_tokens=context_tokens, fp8=fp8, kv_fp8=kv_cache == "fp8")
 
 
 def _cpu_backend(name: str, model: DualAR, codec: Codec, slots: int, context_tokens: int) -> Backend:

@@ -33,13 +33,16 @@ def load_engine_for(config: ServerConfig) -> Engine:
 
     context_tokens = config.context_tokens or None
     if config.model == "s2-pro-random":
-        engine = load_random_engine(precision=config.precision, slots=config.slots, context_tokens=context_tokens)
+        engine = load_random_engine(
+            precision=config.precision, kv_cache=config.kv_cache, slots=config.slots, context_tokens=context_tokens
+        )
     else:
         engine = load_engine(
             BUNDLED_VOICE if config.model == "bundled" else Path(config.model),
             device=config.device,
             backend=config.backend,
             precision=config.precision,
+            kv_cache=config.kv_cache,
             slots=config.slots,
             context_tokens=context_tokens,
         )
@@ -99,6 +102,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=CHOICES["device"])
     parser.add_argument("--backend", choices=CHOICES["backend"], help="on the CPU")
     parser.add_argument("--precision", choices=CHOICES["precision"], help="on a GPU")
+    parser.add_argument("--kv-cache", choices=CHOICES["kv_cache"], help="keys and values, on a GPU")
     parser.add_argument("--slots", type=int, help="sessions that can hold prefilled state at once")
     parser.add_argument(
         "--context-tokens", type=int, help="KV positions of a slot (default: the model's maximum, 2048 on a GPU)"

@@ -17,6 +17,7 @@ CHOICES = {
     "device": ("cpu", "cuda"),
     "backend": ("auto", "native", "reference"),
     "precision": ("auto", "bf16", "fp8"),
+    "kv_cache": ("bf16", "fp8"),
     "log_level": ("debug", "info", "warning", "error"),
 }
 
@@ -37,6 +38,8 @@ class ServerConfig:
     """On the CPU: `auto` (native, or reference where there is no compiler), `native` or `reference`."""
     precision: str = "auto"
     """On a GPU: `bf16`, `fp8`, or `auto` (FP8 for models of a billion parameters and more)."""
+    kv_cache: str = "bf16"
+    """On a GPU: keys and values in `bf16`, or in `fp8`, half the bytes for attention to read."""
     voices_dir: str = "~/.local/share/kingfisher/voices"
     """Uploaded voices, and the codes of clips that were encoded; made at the first upload."""
     slots: int = 8

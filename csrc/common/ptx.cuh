@@ -93,6 +93,14 @@ KF_DEVICE void mma_bf16_upper(float& c0, float& c1, u32 a0, u32 a2, u32 b0, u32 
         : "r"(a0), "r"(0), "r"(a2), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(0.0f));
 }
 
+KF_DEVICE void mma_f16_upper(float& c0, float& c1, u32 a0, u32 a2, u32 b0, u32 b1) {
+    [[maybe_unused]] float unused0, unused1;
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%5}, {%7,%8}, {%9,%10,%11,%11};"
+        : "=f"(c0), "=f"(c1), "=f"(unused0), "=f"(unused1)
+        : "r"(a0), "r"(0), "r"(a2), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(0.0f));
+}
+
 KF_DEVICE void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

@@ -9,7 +9,8 @@
 
 `submit` never waits for the device; `collect` waits for the events of its own step. That a unit ended is therefore
 known one step late, and the step in between changes nothing for that slot (csrc/sample.cu).
-Against the reference backend: bf16 or FP8 weights, bf16 activations and KV, fp16 codec; tolerances in tests/gpu.
+Against the reference backend: bf16 or FP8 weights, bf16 activations, bf16 or FP8 KV, fp16 codec;
+tolerances in tests/gpu.
 """
 
 from __future__ import annotations
@@ -88,18 +89,20 @@ class CudaBackend:
         *,
         slots: int,
         context_tokens: int,
+        kv_fp8: bool = False,
         packed: tuple[Geometry, PackedWeights] | None = None,
     ) -> None:
         """Allocates everything and captures every graph: nothing is allocated afterwards.
 
-        `reference_codec` encodes clips; without one there is no voice cloning. `packed` enables the persistent kernel.
+        `reference_codec` encodes clips; without one there is no voice cloning. `packed` enables the persistent kernel;
+        `kv_fp8` keeps keys and values in E4M3.
         """
         self.slots, self.context_tokens = slots, context_tokens
         self._device, self._weights, self._codec = device, weights, reference_codec
         config, where = weights.config, device.torch_device
         self._hop = codec_weights.config.hop_samples
         self._state = SlotState.fresh(config, slots, where)
-        self._kv = KvPool.zeros(config.slow, slots + 1, context_tokens, where)
+        self._kv = KvPool.zeros(config.slow, slots + 1, context_tokens, where, fp8=kv_fp8)
         self._decode_stream = device.stream(urgent=True)
         self._codec_stream = device.stream(urgent=True)
         self._prefill_stream = device.stream(urgent=False)

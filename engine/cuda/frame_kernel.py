@@ -17,7 +17,7 @@ from torch import Tensor
 
 from engine.config import ConfigError, ModelConfig, StackConfig
 from engine.cuda.kernels import Kernels, KernelSpec
-from engine.cuda.ops import LOG2_E, expect, pointer
+from engine.cuda.ops import LOG2_E, expect, kv_define, pointer
 from engine.cuda.slot_state import _SCRATCH_STRUCT_BYTES, KvPool, SlotState, _SlotState, _state_struct
 from engine.cuda.weights import ModelWeights
 from engine.quant.formats import PER_ROW, Quantised
@@ -164,7 +164,7 @@ class Geometry:
     def shared_bytes(self, batch: int) -> int:
         return self._ring_bytes(self.stages(batch)) + self._state_bytes(batch)
 
-    def spec(self, batch: int) -> KernelSpec:
+    def spec(self, batch: int, keys: Tensor) -> KernelSpec:
         s, c, plans = self.stack, self.config, self.plans()
         values = {
             "WARPS": self.warps,
@@ -190,7 +190,7 @@ class Geometry:
         }
         for name in ("qkv", "out", "gate_up", "down"):
             values |= {f"{name.upper()}_ROWS": plans[name].chunk_rows, f"{name.upper()}_PARTS": plans[name].parts}
-        defines = tuple((f"KF_{name}", value) for name, value in values.items())
+        defines = (*((f"KF_{name}", value) for name, value in values.items()), kv_define(keys))
         threads = 32 * self.warps + PRODUCER_THREADS
         return KernelSpec("frame.cu", "decode_frame", threads, _FrameParams, defines)
 
@@ -364,7 +364,7 @@ class FrameKernel:
             scale_log2=LOG2_E / math.sqrt(stack.head_dim),
         )
         kernels.launch(
-            self._geometry.spec(batch),
+            self._geometry.spec(batch, keys),
             (self._geometry.blocks, 1, 1),
             params,
             shared_bytes=self._geometry.shared_bytes(batch),

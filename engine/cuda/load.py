@@ -44,15 +44,15 @@ def choose_fp8(config: ModelConfig, precision: str) -> bool:
     return sum(math.prod(shape) for shape in expected_shapes(config).values()) >= FP8_FROM_PARAMETERS
 
 
-def kv_bytes_per_token(config: ModelConfig) -> int:
-    """Keys and values of one position in all layers of the slow transformer, bf16."""
-    return config.slow.layers * 2 * config.slow.kv_heads * config.slow.head_dim * 2
+def kv_bytes_per_token(config: ModelConfig, *, fp8: bool = False) -> int:
+    """Keys and values of one position in all layers of the slow transformer."""
+    return config.slow.layers * 2 * config.slow.kv_heads * config.slow.head_dim * (1 if fp8 else 2)
 
 
-def _check_memory(config: ModelConfig, slots: int, context_tokens: int, device: torch.device) -> None:
+def _check_memory(config: ModelConfig, slots: int, context_tokens: int, device: torch.device, *, kv_fp8: bool) -> None:
     """Say what fits, or refuse. Weights are on the card already. Raises ConfigError with the numbers."""
     free, total = torch.cuda.mem_get_info(device) if device.type == "cuda" else (1 << 62, 1 << 62)
-    each = kv_bytes_per_token(config) * context_tokens
+    each = kv_bytes_per_token(config, fp8=kv_fp8) * context_tokens
     needed, available = (slots + 1) * each, free - RESERVE_BYTES
     if needed > available:
         raise ConfigError(
@@ -74,7 +74,14 @@ def _check_memory(config: ModelConfig, slots: int, context_tokens: int, device: 
 
 
 def make_backend(
-    model: StoredModel, codec: Codec, *, slots: int, context_tokens: int, fp8: bool, device: Device | None = None
+    model: StoredModel,
+    codec: Codec,
+    *,
+    slots: int,
+    context_tokens: int,
+    fp8: bool,
+    kv_fp8: bool = False,
+    device: Device | None = None,
 ) -> CudaBackend:
     """A backend for a checkpoint. `fp8` quantises one that is in plain floats and is true for one in FP8. Raises
     ConfigError, also where the slots do not fit."""
@@ -90,11 +97,22 @@ def make_backend(
         weights, packed = _build(device, model.config, tensors, context_tokens, **ids)
         codec_weights = CodecWeights.build(codec.config, codec.state_dict(), device.torch_device)
     device.join(device.record(stream))
-    _check_memory(model.config, slots, context_tokens, device.torch_device)
-    return CudaBackend(device, weights, codec_weights, codec, slots=slots, context_tokens=context_tokens, packed=packed)
+    _check_memory(model.config, slots, context_tokens, device.torch_device, kv_fp8=kv_fp8)
+    return CudaBackend(
+        device,
+        weights,
+        codec_weights,
+        codec,
+        slots=slots,
+        context_tokens=context_tokens,
+        kv_fp8=kv_fp8,
+        packed=packed,
+    )
 
 
-def make_random_backend(*, slots: int, context_tokens: int, fp8: bool, seed: int = 0) -> CudaBackend:
+def make_random_backend(
+    *, slots: int, context_tokens: int, fp8: bool, kv_fp8: bool = False, seed: int = 0
+) -> CudaBackend:
     """`s2-pro-random`: full size, random weights, no encoder."""
     device = CudaDevice()
     where, codec_config = device.torch_device, CodecConfig.s2()
@@ -105,8 +123,17 @@ def make_random_backend(*, slots: int, context_tokens: int, fp8: bool, seed: int
     weights, packed = _build(device, S2_PRO, tensors, context_tokens, **ids)
     codec_weights = CodecWeights.build(codec_config, random_codec(codec_config, where, seed), where)
     torch.cuda.empty_cache()
-    _check_memory(S2_PRO, slots, context_tokens, where)
-    return CudaBackend(device, weights, codec_weights, None, slots=slots, context_tokens=context_tokens, packed=packed)
+    _check_memory(S2_PRO, slots, context_tokens, where, kv_fp8=kv_fp8)
+    return CudaBackend(
+        device,
+        weights,
+        codec_weights,
+        None,
+        slots=slots,
+        context_tokens=context_tokens,
+        kv_fp8=kv_fp8,
+        packed=packed,
+    )
 
 
 def _build(

@@ -24,6 +24,7 @@ __all__ = [
     "embed",
     "expect",
     "fast_attend",
+    "kv_define",
     "pointer",
     "swiglu",
 ]
@@ -250,8 +251,13 @@ class _CombineParams(Structure):
     ]
 
 
-def _attention_specs(head_dim: int, *, one_slot: bool) -> tuple[KernelSpec, KernelSpec, KernelSpec]:
-    defines = (("KF_HEAD_DIM", head_dim),)
+def kv_define(keys: Tensor) -> tuple[str, int]:
+    """What tells a kernel how keys and values stand in memory (csrc/common/kv_cache.cuh)."""
+    return ("KF_KV_FP8", int(keys.dtype == torch.float8_e4m3fn))
+
+
+def _attention_specs(head_dim: int, keys: Tensor, *, one_slot: bool) -> tuple[KernelSpec, KernelSpec, KernelSpec]:
+    defines = (("KF_HEAD_DIM", head_dim), kv_define(keys))
     attend = "attention_attend_prompt" if one_slot else "attention_attend"
     return (
         KernelSpec("attention.cu", "attention_prepare", 256, _PrepareParams, defines),
@@ -286,23 +292,24 @@ def attend(
     """Append each row's key and value to its slot, then attend to everything up to its position.
 
     `one_slot`: the rows are positions of the first row's slot, and share what they read; others' outputs mean nothing.
-    qkv [B, (H+2G)*D]; keys bf16 [slots, G, S, D]; values bf16 [slots, G, S/2, D, 2]; q scratch bf16 [B, H, D];
-    partial fp32 [B, splits, H, D] and stats fp32 [B, splits, H, 2] scratch. `out` None: only append.
+    qkv [B, (H+2G)*D]; keys bf16 or E4M3 [slots, G, S, D]; values likewise [slots, G, S/2, D, 2]; q scratch bf16
+    [B, H, D]; partial fp32 [B, splits, H, D] and stats fp32 [B, splits, H, 2] scratch. `out` None: only append.
     """
     rows, heads, head_dim = q.shape
     slots, kv_heads, context, _ = keys.shape
     splits = partial.shape[1]
     if heads % kv_heads or heads // kv_heads > MAX_HEAD_GROUP:
         raise ValueError(f"{heads} heads over {kv_heads} kv heads: at most {MAX_HEAD_GROUP} to one are possible")
-    expect(keys, "keys", (slots, kv_heads, context, head_dim), torch.bfloat16)
-    expect(values, "values", (slots, kv_heads, context // 2, head_dim, 2), torch.bfloat16)
+    cached = torch.float8_e4m3fn if keys.dtype == torch.float8_e4m3fn else torch.bfloat16
+    expect(keys, "keys", (slots, kv_heads, context, head_dim), cached)
+    expect(values, "values", (slots, kv_heads, context // 2, head_dim, 2), cached)
     expect(q, "q", (rows, heads, head_dim), torch.bfloat16)
     expect(partial, "partial", (rows, splits, heads, head_dim), torch.float32)
     expect(stats, "stats", (rows, splits, heads, 2), torch.float32)
     expect(rope, "rope", (rope.shape[0], head_dim // 2, 2), torch.float32)
     expect(row_slot, "row_slot", (rows,), torch.int32)
     expect(row_position, "row_position", (rows,), torch.int32)
-    prepare_spec, attend_spec, combine_spec = _attention_specs(head_dim, one_slot=one_slot)
+    prepare_spec, attend_spec, combine_spec = _attention_specs(head_dim, keys, one_slot=one_slot)
     q_norm, k_norm = norms or (None, None)
     prepare = _PrepareParams(
         _product(qkv, rows, (heads + 2 * kv_heads) * head_dim),

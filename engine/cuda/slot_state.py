@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.api import Sampling
-from engine.config import ModelConfig, StackConfig
+from engine.config import ConfigError, ModelConfig, StackConfig
 from engine.cuda.kernels import Kernels, KernelSpec
 from engine.cuda.ops import expect, pointer
 
@@ -33,7 +33,7 @@ _WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class KvPool:
-    """KV of the slow transformer: keys bf16 [layers, S, G, T, D]; values bf16 [layers, S, G, T/2, D, 2].
+    """KV of the slow transformer: keys [layers, S, G, T, D]; values [layers, S, G, T/2, D, 2]; bf16, or E4M3 as it is.
 
     T is the context, an even number. Zero at first: what no one wrote is read, with weight 0, and must be finite.
     """
@@ -42,11 +42,17 @@ class KvPool:
     values: Tensor
 
     @classmethod
-    def zeros(cls, stack: StackConfig, slots: int, context_tokens: int, device: torch.device) -> KvPool:
+    def zeros(
+        cls, stack: StackConfig, slots: int, context_tokens: int, device: torch.device, *, fp8: bool = False
+    ) -> KvPool:
+        """Raises ConfigError for E4M3 where keys are not normed: nothing bounds them."""
+        if fp8 and not stack.qk_norm:
+            raise ConfigError("keys in FP8 need a model with qk-norm: without it nothing bounds them")
+        dtype = torch.float8_e4m3fn if fp8 else torch.bfloat16
         padded = -(-context_tokens // 16) * 16  # attention reads blocks of 16 positions
         shape = (stack.layers, slots, stack.kv_heads)
-        keys = torch.zeros((*shape, padded, stack.head_dim), dtype=torch.bfloat16, device=device)
-        values = torch.zeros((*shape, padded // 2, stack.head_dim, 2), dtype=torch.bfloat16, device=device)
+        keys = torch.zeros((*shape, padded, stack.head_dim), dtype=dtype, device=device)
+        values = torch.zeros((*shape, padded // 2, stack.head_dim, 2), dtype=dtype, device=device)
         return cls(keys, values)
 
     def copy_prefix(self, slot: int, tokens: int) -> KvPool:

@@ -30,13 +30,17 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 16, 64, 128])
     parser.add_argument("--context", type=int, default=550)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--kv-cache", default="bf16", choices=["bf16", "fp8"])
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     results: dict[str, object] = {"device": torch.cuda.get_device_name(), "context": options.context}
     for precision in options.precision:
         began = time.perf_counter()
         backend = make_random_backend(
-            slots=max(options.batches), context_tokens=options.context + 2 * options.steps + 100, fp8=precision == "fp8"
+            slots=max(options.batches),
+            context_tokens=options.context + 2 * options.steps + 100,
+            fp8=precision == "fp8",
+            kv_fp8=options.kv_cache == "fp8",
         )
         torch.cuda.synchronize()
         ready_s = time.perf_counter() - began

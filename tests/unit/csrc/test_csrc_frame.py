@@ -76,14 +76,14 @@ def make_model() -> DualAR:
 
 
 class Bench:
-    def __init__(self, kernels: EmulatedKernels, model: DualAR, slots: int) -> None:
+    def __init__(self, kernels: EmulatedKernels, model: DualAR, slots: int, *, kv_fp8: bool = False) -> None:
         self.kernels, self.model = kernels, model
         device = torch.get_default_device()
         tensors = {name: t.to(device) for name, t in model.state_dict().items()}
         ids = {"semantic_begin": SEMANTIC_BEGIN, "im_end": IM_END}
         weights = ModelWeights.build(CONFIG, tensors, context_tokens=CONTEXT, device=device, **ids)
         self.state = SlotState.fresh(CONFIG, slots, device)
-        self.kv = KvPool.zeros(CONFIG.slow, slots + 1, CONTEXT, device)
+        self.kv = KvPool.zeros(CONFIG.slow, slots + 1, CONTEXT, device, fp8=kv_fp8)
         packed = PackedWeights.build(GEOMETRY, QuantisedModel(tensors, PER_ROW, fold_norms=True), **ids)
         self.frame = FrameKernel(GEOMETRY, packed, weights, self.kv, self.state)
         self.flags = torch.zeros(2, 4, dtype=torch.uint8)
@@ -91,11 +91,11 @@ class Bench:
     def put_past(self, slot: int, k: Tensor, v: Tensor) -> None:
         """k, v [layers, T, G, D] of the reference cache."""
         tokens = k.shape[1]
-        self.kv.keys[:, slot, :, :tokens] = k.transpose(1, 2).bfloat16()
+        self.kv.keys[:, slot, :, :tokens] = k.transpose(1, 2).to(self.kv.keys.dtype)
         padded = torch.zeros(*v.shape[:1], tokens + tokens % 2, *v.shape[2:])
         padded[:, :tokens] = v
         pairs = padded.transpose(1, 2).unflatten(2, (-1, 2)).transpose(3, 4)
-        self.kv.values[:, slot, :, : pairs.shape[2]] = pairs.bfloat16()
+        self.kv.values[:, slot, :, : pairs.shape[2]] = pairs.to(self.kv.values.dtype)
 
     def step(self, slots: list[int]) -> None:
         self.flags.fill_(9)
@@ -112,11 +112,17 @@ def model() -> DualAR:
     return make_model()
 
 
-def reference_frames(model: DualAR, columns: Tensor, frames: int) -> tuple[list[list[int]], KvCache]:
-    """Greedy codes after the prompt columns int64 [1+K, T]; and the cache of all but its last column."""
+def reference_frames(
+    model: DualAR, columns: Tensor, frames: int, *, kv_fp8: bool = False
+) -> tuple[list[list[int]], KvCache]:
+    """Greedy codes after the prompt columns int64 [1+K, T]; and the cache of all but its last column, which may be as
+    E4M3 holds it."""
     tokens = columns.shape[1]
     cache = KvCache.zeros(CONFIG.slow, CONTEXT)
     model.slow(columns[:, :-1], 0, cache)
+    if kv_fp8:
+        for kept in (cache.k, cache.v):
+            kept.copy_(kept.to(torch.float8_e4m3fn))
     past = KvCache(cache.k[:, : tokens - 1].clone(), cache.v[:, : tokens - 1].clone())
     column, made = columns[:, -1:], []
     for frame in range(frames):
@@ -143,13 +149,13 @@ def prompt(tokens: int, seed: int) -> Tensor:
     return torch.from_numpy(columns).to(torch.get_default_device())
 
 
-@pytest.mark.parametrize("batch", [1, 2, 4])
-def test_frames_equal_the_reference(kernels: EmulatedKernels, model: DualAR, batch: int) -> None:
-    bench = Bench(kernels, model, slots=5)
+@pytest.mark.parametrize(("batch", "kv_fp8"), [(1, False), (2, False), (4, False), (2, True)])
+def test_frames_equal_the_reference(kernels: EmulatedKernels, model: DualAR, batch: int, kv_fp8: bool) -> None:
+    bench = Bench(kernels, model, slots=5, kv_fp8=kv_fp8)
     frames, expected, order = 2, {}, [4, 0, 3, 1][:batch]
     for slot in order:
         columns = prompt(7 + 18 * slot, slot)
-        expected[slot], past = reference_frames(model, columns, frames)
+        expected[slot], past = reference_frames(model, columns, frames, kv_fp8=kv_fp8)
         bench.put_past(slot, past.k, past.v)
         last = columns[:, -1].cpu().numpy().astype(np.int32)
         arm(kernels, bench.state, slot, last, columns.shape[1] - 1, GREEDY)
@@ -162,7 +168,7 @@ def test_frames_equal_the_reference(kernels: EmulatedKernels, model: DualAR, bat
         assert bench.state.codes[slot, :frames].tolist() == expected[slot], f"slot {slot}"
         assert int(bench.state.positions[slot]) == 7 + 18 * slot - 1 + frames
         assert int(bench.state.frames[slot]) == frames
-    assert torch.equal(bench.kv.keys[:, 2], untouched)
+    assert torch.equal(bench.kv.keys[:, 2].float(), untouched.float())
 
 
 def test_a_padded_batch_leaves_the_scratch_slot_ended(kernels: EmulatedKernels, model: DualAR) -> None:

@@ -28,7 +28,7 @@ ARCHITECTURES = (HOPPER, BLACKWELL)
 WARPGROUPS = ("KF_WARPGROUPS", 1)
 BLOCK_SCALES = "mx_gemm.cu"
 """Needs tensor cores that take scales."""
-SPILLED_BYTES = {"frame.cu": 800, "fast_attention.cu": 8}
+SPILLED_BYTES = {"frame.cu": 800, "fast_attention.cu": 8, "attention.cu": 12}
 """What may be stored to memory because registers ran out; no other kernel may. The frame kernel's blocks start with 96
 registers a thread, and its consumers live with what the compiler makes of that (loadtest/LOG.md)."""
 
@@ -71,12 +71,14 @@ def transformer_specs() -> list[KernelSpec]:
             device=meta,
         )
         state = SlotState.fresh(S2_PRO, ROWS, meta)
-        kv = KvPool.zeros(S2_PRO.slow, ROWS + 1, CONTEXT, meta)
-        decode_frame(recorder, weights, kv, state, FrameBuffers.empty(weights, ROWS, meta), ROWS)
         columns = torch.zeros(ROWS, 1 + S2_PRO.num_codebooks, dtype=torch.int32)
         positions = torch.zeros(ROWS, dtype=torch.int32)
-        buffers = SlowBuffers.empty(S2_PRO.slow, ROWS, meta, fp8=False)
-        prefill_rows(recorder, weights, kv, buffers, columns, positions, ROWS)
+        prompt = SlowBuffers.empty(S2_PRO.slow, ROWS, meta, fp8=False, one_slot=True)
+        frame = FrameBuffers.empty(weights, ROWS, meta)
+        for kv_fp8 in (False, True):
+            kv = KvPool.zeros(S2_PRO.slow, ROWS + 1, CONTEXT, meta, fp8=kv_fp8)
+            decode_frame(recorder, weights, kv, state, frame, ROWS)
+            prefill_rows(recorder, weights, kv, prompt, columns, positions, ROWS)
     return recorder.specs
 
 
@@ -103,7 +105,8 @@ def units() -> dict[Unit, set[str]]:
     geometry = Geometry(S2_PRO)
     found: dict[Unit, set[str]] = defaultdict(set)
     specs = [*transformer_specs(), *codec_specs(), *grouped_specs()]
-    specs += [geometry.spec(batch) for batch in geometry.batches()]
+    caches = torch.empty(0, dtype=torch.bfloat16), torch.empty(0, dtype=torch.float8_e4m3fn)
+    specs += [geometry.spec(batch, keys) for batch in geometry.batches() for keys in caches]
     for spec in specs:
         found[spec.source, spec.defines].add(spec.name)
     return found
@@ -113,7 +116,7 @@ UNITS = units()
 
 
 def label(unit: Unit) -> str:
-    return f"{unit[0]}-{'-'.join(str(value) for _, value in unit[1][:6])}"
+    return f"{unit[0]}-{'-'.join(str(value) for _, value in (*unit[1][:6], *unit[1][6:][-1:]))}"
 
 
 def targets() -> list[tuple[Unit, str]]:

@@ -149,6 +149,16 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.einsum("ht,thd->hd", scores.softmax(-1), v)
 
 
+def cached(x: Tensor, *, kv_fp8: bool) -> Tensor:
+    """As the cache holds it."""
+    return x.to(torch.float8_e4m3fn if kv_fp8 else torch.bfloat16)
+
+
+def bits(x: Tensor) -> Tensor:
+    return x.view(torch.uint8 if x.dtype == torch.float8_e4m3fn else torch.int16)
+
+
+@pytest.mark.parametrize("kv_fp8", [False, True])
 @pytest.mark.parametrize("fp8", [False, True])
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(6, 2, 64), (8, 2, 128)])
@@ -160,18 +170,19 @@ def test_attend_appends_and_attends_to_ragged_slots(
     head_dim: int,
     splits: int,
     fp8: bool,
+    kv_fp8: bool,
 ) -> None:
     slots, context = 4, 160
     position = torch.tensor([0, 17, 129, 63], dtype=torch.int32)
     slot = torch.tensor([3, 0, 2, 1], dtype=torch.int32)
     rows = len(slot)
-    past_k = normal(random, slots, context, kv_heads, head_dim, dtype=torch.bfloat16)
-    past_v = normal(random, slots, context, kv_heads, head_dim, dtype=torch.bfloat16)
+    past_k = cached(normal(random, slots, context, kv_heads, head_dim), kv_fp8=kv_fp8).float()
+    past_v = cached(normal(random, slots, context, kv_heads, head_dim), kv_fp8=kv_fp8).float()
     for s, p in zip(slot.tolist(), position.tolist(), strict=True):
         # What an earlier owner left behind must not be felt, whatever it is.
         past_k[s, p:] = past_v[s, p:] = float("nan")
-    keys = past_k.transpose(1, 2).contiguous()
-    values = past_v.transpose(1, 2).unflatten(2, (-1, 2)).transpose(3, 4).contiguous()
+    keys = cached(past_k.transpose(1, 2).contiguous(), kv_fp8=kv_fp8)
+    values = cached(past_v.transpose(1, 2).unflatten(2, (-1, 2)).transpose(3, 4).contiguous(), kv_fp8=kv_fp8)
     untouched = keys.clone(), values.clone()
     qkv, exact = product(random, rows, (heads + 2 * kv_heads) * head_dim, scaled=fp8)
     norms = (normal(random, head_dim, dtype=torch.bfloat16), normal(random, head_dim, dtype=torch.bfloat16))
@@ -198,16 +209,19 @@ def test_attend_appends_and_attends_to_ragged_slots(
         q, k, v = split_heads(exact[row], heads, kv_heads, head_dim)
         q = apply_rope(rms(q, norms[0])[None], rope[p : p + 1])[0]
         k = apply_rope(rms(k, norms[1])[None], rope[p : p + 1])[0]
-        all_k = torch.cat([past_k[s, :p].float(), k[None]])
-        all_v = torch.cat([past_v[s, :p].float(), v[None]])
+        new_k, new_v = keys[s, :, p].float(), values[s, :, p // 2, :, p % 2].float()
+        rtol, atol = (2.0**-4, 2.0**-10) if kv_fp8 else (BF16_TOLERANCE, 1e-6)
+        torch.testing.assert_close(new_k, k, rtol=rtol, atol=atol)
+        torch.testing.assert_close(new_v, v, rtol=rtol, atol=atol)
+        # What the cache rounds is rounded for both.
+        all_k = torch.cat([past_k[s, :p], (new_k if kv_fp8 else k)[None]])
+        all_v = torch.cat([past_v[s, :p], (new_v if kv_fp8 else v)[None]])
         expected.append(attention(q, all_k, all_v).flatten())
-        torch.testing.assert_close(keys[s, :, p].float(), k, rtol=BF16_TOLERANCE, atol=1e-6)
-        torch.testing.assert_close(values[s, :, p // 2, :, p % 2].float(), v, rtol=BF16_TOLERANCE, atol=1e-6)
         # Nothing else of the pool was written.
         keys[s, :, p] = untouched[0][s, :, p]
         values[s, :, p // 2, :, p % 2] = untouched[1][s, :, p // 2, :, p % 2]
-    assert torch.equal(keys.view(torch.int16), untouched[0].view(torch.int16))
-    assert torch.equal(values.view(torch.int16), untouched[1].view(torch.int16))
+    assert torch.equal(bits(keys), bits(untouched[0]))
+    assert torch.equal(bits(values), bits(untouched[1]))
     want = torch.stack(expected)
     if fp8:
         assert float((value(out) - want).norm() / want.norm()) < 0.04
@@ -215,6 +229,7 @@ def test_attend_appends_and_attends_to_ragged_slots(
         assert float((value(out) - want).norm() / want.norm()) < ATTENTION_TOLERANCE
 
 
+@pytest.mark.parametrize("kv_fp8", [False, True])
 @pytest.mark.parametrize("splits", [1, 4])
 @pytest.mark.parametrize(("start", "count", "padding"), [(0, 21, 0), (37, 9, 7), (150, 1, 3)])
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(2, 2, 64), (6, 2, 64), (8, 2, 128), (8, 1, 64)])
@@ -228,14 +243,16 @@ def test_rows_of_one_slot_attend_as_each_would_alone(
     count: int,
     padding: int,
     splits: int,
+    kv_fp8: bool,
 ) -> None:
     """`count` positions from `start` on of slot 1; `padding` rows after them write to slot 0 and mean nothing."""
     slots, context, rows, width = 2, 160, count + padding, heads * head_dim
-    k = normal(random, slots, kv_heads, context, head_dim, dtype=torch.bfloat16)
-    v = normal(random, slots, kv_heads, context, head_dim, dtype=torch.bfloat16)
+    k = normal(random, slots, kv_heads, context, head_dim)
+    v = normal(random, slots, kv_heads, context, head_dim)
     # What an earlier owner left behind must not be felt, whatever it is.
     k[1, :, start:] = v[1, :, start:] = float("nan")
-    v = v.unflatten(2, (-1, 2)).transpose(3, 4).contiguous()
+    k = cached(k, kv_fp8=kv_fp8)
+    v = cached(v.unflatten(2, (-1, 2)).transpose(3, 4).contiguous(), kv_fp8=kv_fp8)
     slot = torch.tensor([1] * count + [0] * padding, dtype=torch.int32)
     position = torch.tensor([*range(start, start + count)] + [0] * padding, dtype=torch.int32)
     qkv, _ = product(random, rows, (heads + 2 * kv_heads) * head_dim, scaled=False)
@@ -265,7 +282,7 @@ def test_rows_of_one_slot_attend_as_each_would_alone(
     assert float((got[:count] - want[:count]).norm() / want[:count].norm()) < ATTENTION_TOLERANCE
     assert bool(got.isfinite().all())
     for alone, together in zip(answers[0][:2], answers[1][:2], strict=True):
-        assert torch.equal(alone.view(torch.int16), together.view(torch.int16))
+        assert torch.equal(bits(alone), bits(together))
 
 
 @pytest.mark.parametrize("qk_norm", [False, True])

@@ -101,6 +101,13 @@ inline void mma_bf16_upper(float& c0, float& c1, u32 a0, u32 a2, u32 b0, u32 b1)
     c1 = c[1];
 }
 
+inline void mma_f16_upper(float& c0, float& c1, u32 a0, u32 a2, u32 b0, u32 b1) {
+    float c[4] = {c0, c1, 0.0f, 0.0f};
+    mma(c, Fragments{{a0, 0, a2, 0}, {b0, b1}}, f16_to_float);
+    c0 = c[0];
+    c1 = c[1];
+}
+
 inline void mma_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     mma(c, Fragments{{a[0], a[1], a[2], a[3]}, {b0, b1}}, f16_to_float);
 }
