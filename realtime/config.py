@@ -65,7 +65,7 @@ class ServerConfig:
     max_stream_chars: int = 1_000_000
     max_message_bytes: int = 16 << 20
     api_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Accepted keys; none means no authentication."""
+    """Accepted keys, each alone or behind its owner's name and a blank; none means no authentication."""
     tls_cert: str = ""
     """PEM file of the certificate and its chain; empty: no TLS."""
     tls_key: str = ""
@@ -129,7 +129,9 @@ def _read_keys(path: Path) -> tuple[str, ...]:
         lines = path.read_text().splitlines()
     except OSError as error:
         raise SettingError(f"the key file cannot be read: {error}") from None
-    keys = tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    keys = tuple(" ".join(line.split()) for line in lines if line.strip() and not line.lstrip().startswith("#"))
     if not keys:
         raise SettingError(f"{path} holds no keys")
+    if any(key.count(" ") > 1 for key in keys):
+        raise SettingError(f"{path}: a line is a key, or the name of its owner and a key")
     return keys

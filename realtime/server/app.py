@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from realtime.errors import HandshakeRefused
-from realtime.server.auth import check_key
+from realtime.server.auth import check_key, secret_of
 from realtime.server.guards import BoundedBodies, OneLength
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response
@@ -90,12 +90,12 @@ def make_app(hub: Hub) -> Starlette:
 
     async def voices(request: Request) -> Response:
         try:
-            check_key(request, hub.config.api_keys)
+            key = check_key(request, hub.config.api_keys)
         except HandshakeRefused as refusal:
             return refusal_response(refusal)
         if not hub.is_ready:
             return JSONResponse({"status": 503, "code": "not_ready", "message": "still loading"}, 503)
-        listed = [{"name": v.name, "description": v.description} for v in hub.voices.values()]
+        listed = [{"name": v.name, "description": v.description} for v in hub.guest(key).voices.values()]
         rate_hz = hub.runtime.engine.limits.sample_rate_hz
         return JSONResponse({"voices": listed, "default": hub.default_voice, "sample_rate": rate_hz})
 
@@ -105,7 +105,7 @@ def make_app(hub: Hub) -> Starlette:
             key = check_key(request, hub.config.api_keys, takes_tokens=False)
         except HandshakeRefused as refusal:
             return refusal_response(refusal)
-        made = None if key is None else make_token(key, time.time())
+        made = None if key is None else make_token(secret_of(key), time.time())
         return JSONResponse({"token": made, "expires_in_s": TOKEN_S}, headers={"Cache-Control": "no-store"})
 
     async def module(request: Request) -> Response:

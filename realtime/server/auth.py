@@ -4,6 +4,7 @@ ever logged.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from starlette.requests import HTTPConnection
 from realtime.errors import BadKey
 from realtime.server.tokens import token_key
 
-__all__ = ["check_key", "chosen_subprotocol"]
+__all__ = ["check_key", "chosen_subprotocol", "owner_of", "secret_of"]
 
 SCHEMES = ("bearer", "token")
 HEADERS = ("xi-api-key", "x-api-key", "x-vapi-secret")
@@ -25,7 +26,10 @@ OPENAI_KEY = "openai-insecure-api-key."
 
 
 def check_key(connection: HTTPConnection, keys: Sequence[str], *, takes_tokens: bool = True) -> str | None:
-    """Which of `keys` the connection carries, itself or as a token (None: there are no keys). Raises BadKey."""
+    """Which of `keys` the connection carries, itself or as a token (None: there are no keys). Raises BadKey.
+
+    An entry of `keys` is a key, or the name of its owner, a blank and the key.
+    """
     if not keys:
         return None
     given = _given_key(connection)
@@ -33,12 +37,27 @@ def check_key(connection: HTTPConnection, keys: Sequence[str], *, takes_tokens: 
         raise BadKey("an API key is needed: Authorization: Bearer KEY, ?api_key=KEY, or the subprotocol pair")
     # Every key is compared, in constant time, so that the time taken tells nothing.
     encoded = given.encode("utf-8", "replace")
-    matches = [key for key in keys if hmac.compare_digest(encoded, key.encode())]
+    matches = [key for key in keys if hmac.compare_digest(encoded, secret_of(key).encode())]
     if matches:
         return matches[0]
-    if takes_tokens and (key := token_key(given, keys, time.time())) is not None:
-        return key
+    secrets = {secret_of(key): key for key in keys}
+    if takes_tokens and (secret := token_key(given, list(secrets), time.time())) is not None:
+        return secrets[secret]
     raise BadKey("the API key is not known")
+
+
+def secret_of(key: str) -> str:
+    """What a client sends, of an entry in the list of keys."""
+    return key.rpartition(" ")[2]
+
+
+def owner_of(key: str | None) -> str:
+    """To whom belongs what comes with this key: its owner's name, or else the key's finger print. A name outlives a
+    change of keys. Empty where there are no keys."""
+    if key is None:
+        return ""
+    name, _, secret = key.rpartition(" ")
+    return f"name:{name}" if name else "key:" + hashlib.sha256(b"kingfisher owner\0" + secret.encode()).hexdigest()[:32]
 
 
 def chosen_subprotocol(connection: HTTPConnection) -> str | None:

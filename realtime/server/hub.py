@@ -41,8 +41,9 @@ from realtime.runtime.delivery import Delivery
 from realtime.runtime.mailbox import MailboxFull
 from realtime.runtime.runtime import Runtime
 from realtime.scheduler.job import Close, SessionId
-from realtime.server.auth import check_key, chosen_subprotocol
+from realtime.server.auth import check_key, chosen_subprotocol, owner_of
 from realtime.server.connection import INTERNAL, Connection
+from realtime.server.guest import Guest
 from realtime.server.limits import KeyLimits
 from realtime.server.seat import Guard, Seat
 from realtime.voices.clips import ClipCache
@@ -165,9 +166,9 @@ class Hub:
 
     # ---- members -----------------------------------------------------------------------------------------
 
-    def admit(self, asking: HTTPConnection, voice: str | None = None) -> None:
-        """Whether a socket or request may come in, to speak with this voice (None: any). Raises HandshakeRefused.
-        What is admitted counts for its key until `gone`."""
+    def admit(self, asking: HTTPConnection, voice: str | None = None) -> Guest:
+        """Let a socket or request in, to speak with this voice (None: any). Raises HandshakeRefused. What is admitted
+        counts for its key until `gone`."""
         try:
             key = check_key(asking, self.config.api_keys)
             if self._is_draining:
@@ -177,11 +178,13 @@ class Hub:
             waiting = sum(not member.has_seat for member in self._members)
             if len(self._seats) + waiting >= self.config.max_sessions:
                 raise self._full()
-            if voice and voice not in self.voices:
+            guest = self.guest(key)
+            if voice and voice not in guest.voices:
                 raise VoiceNotFound(f"there is no voice {voice[:80]!r}")
             if key is not None and _KEY_IN_SCOPE not in asking.scope:
                 self._key_limits.enter(key, time.monotonic())
                 asking.scope[_KEY_IN_SCOPE] = key
+            return guest
         except HandshakeRefused as refusal:
             self.metrics.refused.labels(refusal.code).inc()
             raise
@@ -213,14 +216,9 @@ class Hub:
             if not self._members:
                 self._is_empty.set()
 
-    def new_context(self, voice: str | None = None) -> Context:
-        """`voice`: a known one; None: the default."""
-        return Context(
-            max_stream_chars=self.config.max_stream_chars,
-            voices=self.voices.keys(),
-            voice=voice or self.default_voice,
-            new_seed=lambda: secrets.randbits(31),
-        )
+    def guest(self, key: str | None) -> Guest:
+        """Whoever came with this key (None: there are no keys)."""
+        return Guest(self, owner_of(key))
 
     def take_seat(self, context: Context, guarded: Guard) -> Seat:
         """A session at the engine for this context. Raises TooManySessions."""
@@ -244,7 +242,7 @@ class Hub:
 
     @property
     def voices(self) -> Mapping[str, Voice]:
-        """By name: the model's own, and those that were uploaded. A live view."""
+        """By name: the model's own, and all that were uploaded, whoever may use them. A live view."""
         own, uploaded = self.runtime.engine.voices, self.library.voices
         return ChainMap(own, uploaded)  # type: ignore[arg-type]  # which only reads them
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from realtime.errors import EngineFault, Internal, StreamFault
 from realtime.protocol.replies import Audio, Finish, Reply
 from realtime.protocol.request import StreamRequest
-from realtime.server.hub import Hub
+from realtime.server.guest import Guest
 
 __all__ = ["MAX_UNREAD_BYTES", "speak"]
 
@@ -23,14 +23,14 @@ MAX_UNREAD_BYTES = 32 * 1024 * 1024
 
 
 @asynccontextmanager
-async def speak(hub: Hub, request: StreamRequest) -> AsyncIterator[AsyncIterator[Reply]]:
+async def speak(guest: Guest, request: StreamRequest) -> AsyncIterator[AsyncIterator[Reply]]:
     """The replies to `request.text`, up to and with the Finish of a stream that succeeded. The asker was admitted.
 
     Entering raises TooManySessions. The iterator raises a StreamFault where the stream fails, at once or half way.
     Leaving the block, for whatever reason, ends the speech and frees its slot.
     """
-    speaking = _Speaking(hub)
-    with hub.membership(speaking):
+    speaking = _Speaking(guest)
+    with guest.hub.membership(speaking):
         try:
             speaking.start(request)
             yield speaking.replies()
@@ -41,9 +41,9 @@ async def speak(hub: Hub, request: StreamRequest) -> AsyncIterator[AsyncIterator
 class _Speaking:
     """A member of the hub: one context, one seat."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._context = hub.new_context()
-        self._seat = hub.take_seat(self._context, self._guarded)
+    def __init__(self, guest: Guest) -> None:
+        self._context = guest.new_context()
+        self._seat = guest.hub.take_seat(self._context, self._guarded)
         self._unread: deque[Reply] = deque()
         self._unread_bytes = 0
         self._came = asyncio.Event()

@@ -17,7 +17,7 @@ from realtime.errors import Refusal, StreamFault, TooManySessions
 from realtime.protocol.events import AudioFormat
 from realtime.protocol.replies import Audio, Reply
 from realtime.protocol.request import StreamRequest
-from realtime.server.hub import Hub
+from realtime.server.guest import Guest
 from realtime.server.speak import speak
 
 __all__ = ["MEDIA_TYPES", "Spoken", "sound_of"]
@@ -50,7 +50,7 @@ class Spoken(Response):
 
     def __init__(
         self,
-        hub: Hub,
+        guest: Guest,
         asked: StreamRequest,
         refused: Callable[[Refusal], Response],
         *,
@@ -59,19 +59,19 @@ class Spoken(Response):
         pieces: Pieces = sound_of,
     ) -> None:
         """`refused` is the protocol's answer to what fails before the first sound; `pieces` make the body."""
-        self._hub, self._asked, self._refused, self._pieces = hub, asked, refused, pieces
+        self._guest, self._asked, self._refused, self._pieces = guest, asked, refused, pieces
         self._extra, self._type = headers, media_type
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
         try:
-            async with speak(self._hub, self._asked) as replies, aclosing(self._pieces(replies)) as body:
+            async with speak(self._guest, self._asked) as replies, aclosing(self._pieces(replies)) as body:
                 first = await _unless_gone(anext(body, b""), receive)
                 has_begun = True
                 answer = StreamingResponse(_with(first, body), 200, self._extra, self._type)
-                await answer(scope, receive, _watched(send, self._hub.config.stall_s))
+                await answer(scope, receive, _watched(send, self._guest.hub.config.stall_s))
         except TimeoutError:
-            self._hub.metrics.dropped.inc()
+            self._guest.hub.metrics.dropped.inc()
             log.info("a body was cut: its client does not read")
         except ClientDisconnect:
             log.debug("a client was gone before its first sound")

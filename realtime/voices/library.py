@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -25,6 +25,26 @@ def voice_of(record: VoiceRecord) -> Voice:
     """As the engine wants it; the codes are read-only."""
     codes = np.frombuffer(record.codes, "<i2").reshape(record.codebooks, -1)
     return Voice(record.id, record.transcript, codes, record.description or record.title)
+
+
+class _VoicesFor(Mapping[str, Voice]):
+    """A live view of what one owner may speak with."""
+
+    def __init__(self, records: Mapping[str, VoiceRecord], voices: Mapping[str, Voice], owner: str) -> None:
+        self._records, self._voices, self._owner = records, voices, owner
+
+    def __getitem__(self, id_: str) -> Voice:
+        record = self._records.get(id_)
+        if record is None or (record.visibility == "private" and record.owner not in ("", self._owner)):
+            raise KeyError(id_)
+        return self._voices[id_]
+
+    def __iter__(self) -> Iterator[str]:
+        """Those that are his or shown to all: an unlisted one of somebody else is for who knows its id."""
+        return (r.id for r in self._records.values() if r.owner in ("", self._owner) or r.visibility == "public")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class VoiceLibrary:
@@ -57,6 +77,10 @@ class VoiceLibrary:
     @property
     def records(self) -> Mapping[str, VoiceRecord]:
         return MappingProxyType(self._records)
+
+    def voices_for(self, owner: str) -> Mapping[str, Voice]:
+        """By id, those that this owner may speak with; iterating shows those that are listed. A live view."""
+        return _VoicesFor(self._records, self._voices, owner)
 
     async def put(self, record: VoiceRecord) -> None:
         """A new voice, or a new form of one. Raises BadReference where no more fit, and OSError."""

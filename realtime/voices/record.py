@@ -33,6 +33,8 @@ class VoiceRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
     """RFC 3339, UTC."""
     updated_at: str = ""
+    owner: str = ""
+    """Who made it, as `realtime.server.auth` names keys; empty: it is everybody's."""
 
 
 def encode_record(record: VoiceRecord) -> bytes:

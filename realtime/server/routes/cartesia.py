@@ -26,6 +26,7 @@ from realtime.protocol.cartesia.socket import CartesiaSocket
 from realtime.protocol.contexts import SocketLimits
 from realtime.protocol.replies import Audio, Finish, Reply
 from realtime.server.body import read_json
+from realtime.server.guest import Guest
 from realtime.server.hub import Hub
 from realtime.server.refusal import retry_headers, status_of
 from realtime.server.spoken import MEDIA_TYPES, Pieces, Spoken, sound_of
@@ -53,12 +54,12 @@ def _socket(hub: Hub) -> Callable[[WebSocket], Awaitable[None]]:
     async def serve(socket: WebSocket) -> None:
         request_id = hub.new_request_id()
         try:
-            hub.admit(socket)
+            guest = hub.admit(socket)
         except HandshakeRefused as refusal:
             await socket.send_denial_response(_refused(refusal, request_id))
             return
         limits = SocketLimits(hub.config.max_message_bytes, hub.config.idle_s)
-        await hub.serve(socket, request_id, CartesiaSocket(hub.new_context, limits, request_id, time.monotonic()))
+        await hub.serve(socket, request_id, CartesiaSocket(guest.new_context, limits, request_id, time.monotonic()))
 
     return serve
 
@@ -80,7 +81,7 @@ class _Speech:
             return _refused(refusal, request_id)
 
         try:
-            hub.admit(request)
+            guest = hub.admit(request)
             body = await read_json(request, SpeechBody, hub.config.max_message_bytes)
             asked = speech_request(body, (raw_output if is_sse else body_output)(body.output_format))
         except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
@@ -88,7 +89,7 @@ class _Speech:
         media_type = "text/event-stream" if is_sse else MEDIA_TYPES[asked.output.format]
         pieces = _events(request_id, has_timestamps=bool(body.add_timestamps)) if is_sse else sound_of
         headers = {"Cartesia-Request-ID": request_id}
-        return Spoken(hub, asked, refused, media_type=media_type, headers=headers, pieces=pieces)
+        return Spoken(guest, asked, refused, media_type=media_type, headers=headers, pieces=pieces)
 
 
 def _events(context_id: str, *, has_timestamps: bool) -> Pieces:
@@ -125,27 +126,29 @@ class _Voices:
         self._hub = hub
 
     async def all(self, request: Request) -> Response:
-        return self._answer(request, lambda: self._page(request.query_params))
-
-    def _page(self, query: Mapping[str, str]) -> dict[str, object]:
-        """Clients ask for page after page until one is empty, whatever `has_more` says."""
-        names = list(self._hub.voices)
-        if (name := query.get("starting_after")) is not None:
-            names = names[names.index(name) + 1 :] if name in names else []
-        if (name := query.get("ending_before")) is not None:
-            names = names[: names.index(name)] if name in names else []
-        return {"data": [self._entry(name) for name in names], "has_more": False, "next_page": None}
+        return self._answer(request, lambda guest: _page(guest, request.query_params))
 
     async def one(self, request: Request) -> Response:
         name = request.path_params["voice"]
-        return self._answer(request, lambda: self._entry(name), name)
+        return self._answer(request, lambda guest: _entry(guest, name), name)
 
-    def _answer(self, request: Request, body: Callable[[], object], voice: str | None = None) -> Response:
+    def _answer(self, request: Request, body: Callable[[Guest], object], voice: str | None = None) -> Response:
         try:
-            self._hub.admit(request, voice)
+            guest = self._hub.admit(request, voice)
         except HandshakeRefused as refusal:
             return _refused(refusal, self._hub.new_request_id())
-        return JSONResponse(body())
+        return JSONResponse(body(guest))
 
-    def _entry(self, name: str) -> dict[str, object]:
-        return voice_entry(name, self._hub.voices[name].description)
+
+def _page(guest: Guest, query: Mapping[str, str]) -> dict[str, object]:
+    """Clients ask for page after page until one is empty, whatever `has_more` says."""
+    names = list(guest.voices)
+    if (name := query.get("starting_after")) is not None:
+        names = names[names.index(name) + 1 :] if name in names else []
+    if (name := query.get("ending_before")) is not None:
+        names = names[: names.index(name)] if name in names else []
+    return {"data": [_entry(guest, name) for name in names], "has_more": False, "next_page": None}
+
+
+def _entry(guest: Guest, name: str) -> dict[str, object]:
+    return voice_entry(name, guest.voices[name].description)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -33,7 +34,7 @@ def routes(hub: Hub) -> list[BaseRoute]:
             return _refused(refusal, request_id)
 
         try:
-            hub.admit(request)
+            guest = hub.admit(request)
             asked = speech_request(await _body(request, hub.config.max_message_bytes), query)
         except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
             return refused(refusal)
@@ -42,7 +43,7 @@ def routes(hub: Hub) -> list[BaseRoute]:
             "dg-model-name": query.get("model", DEFAULT_MODEL)[:80].encode("ascii", "replace").decode(),
             "dg-char-count": str(len(asked.text)),
         }
-        return Spoken(hub, asked, refused, media_type=MEDIA_TYPES[asked.output.format], headers=headers)
+        return Spoken(guest, asked, refused, media_type=MEDIA_TYPES[asked.output.format], headers=headers)
 
     return [
         WebSocketRoute("/v1/speak", _socket(hub, DeepgramSocket)),
@@ -56,16 +57,15 @@ def _socket(hub: Hub, dialect: type[DeepgramSocket | FluxSocket]) -> Callable[[W
     async def serve(socket: WebSocket) -> None:
         request_id, query = hub.new_request_id(), socket.query_params
         try:
-            hub.admit(socket)
+            guest = hub.admit(socket)
             asked = socket_request(query)
         except (HandshakeRefused, StreamFault) as refusal:
             await socket.send_denial_response(_refused(refusal, request_id))
             return
         model = query.get("model", DEFAULT_MODEL)
-        known = model if model in hub.voices else None
         limits = SocketLimits(hub.config.max_message_bytes, hub.config.idle_s)
         about = {"request_id": request_id, "model": model}
-        talk = dialect(lambda: hub.new_context(known), asked, limits, now=time.monotonic(), **about)
+        talk = dialect(partial(guest.new_context, model), asked, limits, now=time.monotonic(), **about)
         await hub.serve(socket, request_id, talk)
 
     return serve

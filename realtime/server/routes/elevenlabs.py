@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from functools import partial
 
 import msgspec
 from starlette.requests import Request
@@ -24,6 +25,7 @@ from realtime.protocol.elevenlabs.request import socket_settings, speech_request
 from realtime.protocol.elevenlabs.single import SingleStream
 from realtime.protocol.replies import Audio, Reply, WordTiming
 from realtime.server.body import read_json
+from realtime.server.guest import Guest
 from realtime.server.hub import Hub
 from realtime.server.refusal import retry_headers, status_of
 from realtime.server.spoken import MEDIA_TYPES, Pieces, Spoken, sound_of
@@ -70,18 +72,17 @@ def _socket(hub: Hub, dialect: type[SingleStream | MultiStream]) -> Callable[[We
     async def serve(socket: WebSocket) -> None:
         voice = socket.path_params["voice"]
         try:
-            hub.admit(socket)
+            guest = hub.admit(socket)
             settings = socket_settings(voice, socket.query_params)
         except (HandshakeRefused, StreamFault) as refusal:
             await socket.send_denial_response(_refused(refusal))
             return
         config = hub.config
         limits = SocketLimits(config.max_message_bytes, config.idle_s)
-        known = voice if voice in hub.voices else None
         await hub.serve(
             socket,
             hub.new_request_id(),
-            dialect(lambda: hub.new_context(known), settings, limits, time.monotonic()),
+            dialect(partial(guest.new_context, voice), settings, limits, time.monotonic()),
         )
 
     return serve
@@ -105,14 +106,14 @@ class _Speech:
     async def _speak(self, request: Request, pieces: Pieces, media_type: str | None) -> Response:
         hub = self._hub
         try:
-            hub.admit(request)
+            guest = hub.admit(request)
             body = await read_json(request, SpeechBody, hub.config.max_message_bytes)
             asked = speech_request(request.path_params["voice"], body, request.query_params)
         except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
             return _refused(refusal)
         headers = {"request-id": hub.new_request_id(), "character-cost": "0"}
         media_type = media_type or MEDIA_TYPES[asked.output.format]
-        return Spoken(hub, asked, _refused, media_type=media_type, headers=headers, pieces=pieces)
+        return Spoken(guest, asked, _refused, media_type=media_type, headers=headers, pieces=pieces)
 
 
 async def _timed_lines(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
@@ -137,37 +138,39 @@ class _Lists:
         self._hub = hub
 
     async def voices(self, request: Request) -> Response:
-        return self._answer(request, lambda: {"voices": self._entries()})
+        return self._answer(request, lambda guest: {"voices": _entries(guest)})
 
     async def paged_voices(self, request: Request) -> Response:
-        def page() -> dict[str, object]:
-            entries = self._entries()
+        def page(guest: Guest) -> dict[str, object]:
+            entries = _entries(guest)
             return {"voices": entries, "has_more": False, "total_count": len(entries), "next_page_token": None}
 
         return self._answer(request, page)
 
     async def voice(self, request: Request) -> Response:
         name = request.path_params["voice"]
-        return self._answer(request, lambda: self._entry(name), name)
+        return self._answer(request, lambda guest: _entry(guest, name), name)
 
     async def models(self, request: Request) -> Response:
-        return self._answer(request, lambda: [model_entry(LANGUAGES, self._hub.config.max_stream_chars)])
+        return self._answer(request, lambda _: [model_entry(LANGUAGES, self._hub.config.max_stream_chars)])
 
     async def user(self, request: Request) -> Response:
-        return self._answer(request, lambda: user_body(self._hub.config.max_stream_chars))
+        return self._answer(request, lambda _: user_body(self._hub.config.max_stream_chars))
 
     async def subscription(self, request: Request) -> Response:
-        return self._answer(request, lambda: user_body(self._hub.config.max_stream_chars)["subscription"])
+        return self._answer(request, lambda _: user_body(self._hub.config.max_stream_chars)["subscription"])
 
-    def _answer(self, request: Request, body: Callable[[], object], voice: str | None = None) -> Response:
+    def _answer(self, request: Request, body: Callable[[Guest], object], voice: str | None = None) -> Response:
         try:
-            self._hub.admit(request, voice)
+            guest = self._hub.admit(request, voice)
         except HandshakeRefused as refusal:
             return _refused(refusal)
-        return JSONResponse(body())
+        return JSONResponse(body(guest))
 
-    def _entries(self) -> list[dict[str, object]]:
-        return [self._entry(name) for name in self._hub.voices]
 
-    def _entry(self, name: str) -> dict[str, object]:
-        return voice_entry(name, self._hub.voices[name].description)
+def _entries(guest: Guest) -> list[dict[str, object]]:
+    return [_entry(guest, name) for name in guest.voices]
+
+
+def _entry(guest: Guest, name: str) -> dict[str, object]:
+    return voice_entry(name, guest.voices[name].description)

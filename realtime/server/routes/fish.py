@@ -19,6 +19,7 @@ from realtime.protocol.fish.replies import Limits
 from realtime.protocol.fish.timestamps import StreamTimes
 from realtime.protocol.replies import Audio, Reply
 from realtime.server.body import read_body
+from realtime.server.guest import Guest
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response, retry_headers, status_of
 from realtime.server.spoken import MEDIA_TYPES, Spoken, sound_of
@@ -47,21 +48,22 @@ def _live(hub: Hub, *, with_timestamps: bool) -> Callable[[WebSocket], Awaitable
     async def live(socket: WebSocket) -> None:
         voice = socket.query_params.get("voice")
         try:
-            hub.admit(socket, voice)
+            guest = hub.admit(socket, voice)
         except HandshakeRefused as refusal:
             await socket.send_denial_response(refusal_response(refusal))
             return
-        dialect = live_dialect(hub, voice, with_timestamps=with_timestamps)
+        dialect = live_dialect(guest, voice, with_timestamps=with_timestamps)
         await hub.serve(socket, dialect.request_id, dialect)
 
     return live
 
 
-def live_dialect(hub: Hub, voice: str | None, *, with_timestamps: bool = False) -> LiveDialect:
+def live_dialect(guest: Guest, voice: str | None, *, with_timestamps: bool = False) -> LiveDialect:
     """A new socket's, speaking with this voice (None: the default)."""
+    hub = guest.hub
     config, engine = hub.config, hub.runtime.engine.limits
     return LiveDialect(
-        hub.new_context(voice),
+        guest.new_context(voice),
         limits=Limits(config.max_message_bytes, config.max_stream_chars, config.idle_s),
         request_id=hub.new_request_id(),
         sample_rate_hz=engine.sample_rate_hz,
@@ -76,28 +78,28 @@ def refused(refusal: Refusal) -> Response:
     return JSONResponse(error_body(refusal, status), status, retry_headers(refusal))
 
 
-async def _speak(hub: Hub, request: Request, answer: Callable[[Hub, Asked, dict[str, str]], Response]) -> Response:
+async def _speak(hub: Hub, request: Request, answer: Callable[[Guest, Asked, dict[str, str]], Response]) -> Response:
     try:
-        hub.admit(request)
+        guest = hub.admit(request)
         body = await read_body(request, hub.config.max_message_bytes)
         asked = parse_body(body, request.headers.get("content-type", ""))
     except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
         return refused(refusal)
-    return answer(hub, asked, {"X-Request-Id": hub.new_request_id()})
+    return answer(guest, asked, {"X-Request-Id": hub.new_request_id()})
 
 
-def _sound(hub: Hub, asked: Asked, headers: dict[str, str]) -> Response:
+def _sound(guest: Guest, asked: Asked, headers: dict[str, str]) -> Response:
     output = asked.request.output
-    rate_hz = output.sample_rate_hz or hub.runtime.engine.limits.sample_rate_hz
+    rate_hz = output.sample_rate_hz or guest.hub.runtime.engine.limits.sample_rate_hz
     if output.format in ("pcm", "wav"):
         headers["X-Sample-Rate"] = str(rate_hz)
     is_whole_wav = asked.is_whole and output.format == "wav"
     pieces = partial(_whole_wav, rate_hz) if is_whole_wav else sound_of
-    return Spoken(hub, asked.request, refused, media_type=MEDIA_TYPES[output.format], headers=headers, pieces=pieces)
+    return Spoken(guest, asked.request, refused, media_type=MEDIA_TYPES[output.format], headers=headers, pieces=pieces)
 
 
-def _timed(hub: Hub, asked: Asked, headers: dict[str, str]) -> Response:
-    return Spoken(hub, asked.request, refused, media_type="text/event-stream", headers=headers, pieces=_timed_lines)
+def _timed(guest: Guest, asked: Asked, headers: dict[str, str]) -> Response:
+    return Spoken(guest, asked.request, refused, media_type="text/event-stream", headers=headers, pieces=_timed_lines)
 
 
 async def _whole_wav(rate_hz: int, replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:

@@ -36,6 +36,7 @@ from realtime.protocol.fish.voices import (
 )
 from realtime.server.body import read_body
 from realtime.server.forms import files_of, form_of, texts_of
+from realtime.server.guest import Guest
 from realtime.server.hub import Hub
 from realtime.server.routes.fish import refused
 from realtime.voices.record import VoiceRecord
@@ -67,22 +68,22 @@ _PACKAGE = {
     "finished_at": "",
 }
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request, Guest], Awaitable[Response]]
 
 
 def routes(hub: Hub) -> list[BaseRoute]:
     models, references = _Models(hub), _References(hub)
 
-    async def health(_: Request) -> Response:
+    async def health(_: Request, guest: Guest) -> Response:
         return JSONResponse({"status": "ok"})
 
-    async def credit(_: Request) -> Response:
+    async def credit(_: Request, guest: Guest) -> Response:
         return JSONResponse(_CREDIT)
 
-    async def package(_: Request) -> Response:
+    async def package(_: Request, guest: Guest) -> Response:
         return JSONResponse(_PACKAGE)
 
-    def guarded(handler: Handler) -> Handler:
+    def guarded(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         return _guarded(hub, handler)
 
     return [
@@ -102,13 +103,12 @@ def routes(hub: Hub) -> list[BaseRoute]:
     ]
 
 
-def _guarded(hub: Hub, handler: Handler) -> Handler:
+def _guarded(hub: Hub, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """Only for those who may; refusals in Fish's shape."""
 
     async def handle(request: Request) -> Response:
         try:
-            hub.admit(request)
-            return await handler(request)
+            return await handler(request, hub.admit(request))
         except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
             return refused(refusal)
         except OSError as error:
@@ -125,33 +125,34 @@ class _Models:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    async def listed(self, request: Request) -> Response:
+    async def listed(self, request: Request, guest: Guest) -> Response:
         page = read_page(request.query_params)
-        uploaded = [entity(record) for record in self._hub.library.records.values()]
+        records = self._hub.library.records
+        uploaded = [entity(records[id_]) for id_ in self._hub.library.voices_for(guest.owner)]
         own = [builtin_entity(v.name, v.description) for v in self._hub.runtime.engine.voices.values()]
         if request.query_params.get("self", "").lower() == "true":
             own = []
         return JSONResponse(page_of([*reversed(uploaded), *own], page))
 
-    async def create(self, request: Request) -> Response:
+    async def create(self, request: Request, guest: Guest) -> Response:
         async with form_of(request, self._hub.config.max_message_bytes) as form:
             fields, clips = read_form(texts_of(form)), await files_of(form, "voices")
         if not fields.title:
             raise BadRequest("title is missing")
         if not 1 <= len(clips) <= MAX_CLIPS:
             raise BadRequest(f"voices has {len(clips)} clips; 1 to {MAX_CLIPS} are needed")
-        record = await _made(self._hub, secrets.token_hex(16), fields, clips)
+        record = await _made(guest, secrets.token_hex(16), fields, clips)
         await self._hub.library.put(record)
         return JSONResponse(entity(record), 201)
 
-    async def one(self, request: Request) -> Response:
+    async def one(self, request: Request, guest: Guest) -> Response:
         id_ = request.path_params["id"]
         if (voice := self._hub.runtime.engine.voices.get(id_)) is not None:
             return JSONResponse(builtin_entity(voice.name, voice.description))
-        return JSONResponse(entity(_record(self._hub, id_)))
+        return JSONResponse(entity(_seen(guest, id_)))
 
-    async def update(self, request: Request) -> Response:
-        record = _record(self._hub, request.path_params["id"])
+    async def update(self, request: Request, guest: Guest) -> Response:
+        record = _owned(guest, request.path_params["id"])
         async with form_of(request, self._hub.config.max_message_bytes) as form:
             fields = read_form(texts_of(form))
         changes: dict[str, Any] = {
@@ -160,10 +161,10 @@ class _Models:
             if (value := getattr(fields, name)) is not None
         }
         await self._hub.library.put(msgspec.structs.replace(record, **changes, updated_at=_now()))
-        return JSONResponse(entity(_record(self._hub, record.id)))
+        return JSONResponse(entity(_owned(guest, record.id)))
 
-    async def delete(self, request: Request) -> Response:
-        record = _record(self._hub, request.path_params["id"])
+    async def delete(self, request: Request, guest: Guest) -> Response:
+        record = _owned(guest, request.path_params["id"])
         await self._hub.library.remove(record.id)
         return Response(status_code=200)
 
@@ -174,7 +175,7 @@ class _References:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    async def add(self, request: Request) -> Response:
+    async def add(self, request: Request, guest: Guest) -> Response:
         async with form_of(request, self._hub.config.max_message_bytes) as form:
             texts, clips = texts_of(form), await files_of(form, "audio")
         id_, text = texts.get("id", [""])[-1], texts.get("text", [""])[-1]
@@ -187,22 +188,22 @@ class _References:
         if len(clips) != 1:
             raise BadRequest(f"audio has {len(clips)} clips; one is needed")
         fields = VoiceForm(id_, None, None, (text,), None)
-        await self._hub.library.put(await _made(self._hub, id_, fields, clips))
+        await self._hub.library.put(await _made(guest, id_, fields, clips))
         return JSONResponse({"success": True, "message": "the reference was added", "reference_id": id_})
 
-    async def listed(self, request: Request) -> Response:
-        return JSONResponse({"success": True, "reference_ids": list(self._hub.voices), "message": "ok"})
+    async def listed(self, request: Request, guest: Guest) -> Response:
+        return JSONResponse({"success": True, "reference_ids": list(guest.voices), "message": "ok"})
 
-    async def delete(self, request: Request) -> Response:
+    async def delete(self, request: Request, guest: Guest) -> Response:
         id_ = await self._field(request, "reference_id")
-        await self._hub.library.remove(_record(self._hub, id_).id)
+        await self._hub.library.remove(_owned(guest, id_).id)
         return JSONResponse({"success": True, "message": "the reference was deleted", "reference_id": id_})
 
-    async def update(self, request: Request) -> Response:
+    async def update(self, request: Request, guest: Guest) -> Response:
         async with form_of(request, self._hub.config.max_message_bytes) as form:
             texts = texts_of(form)
         old, new = texts.get("old_reference_id", [""])[-1], texts.get("new_reference_id", [""])[-1]
-        record = _record(self._hub, old)
+        record = _owned(guest, old)
         if not VOICE_NAME.fullmatch(new):
             raise BadRequest(f"new_reference_id is {new[:80]!r}; it must match {VOICE_NAME.pattern}")
         if new in self._hub.voices:
@@ -230,18 +231,26 @@ class _References:
 # ---- what both have in common ------------------------------------------------------------------------------
 
 
-def _record(hub: Hub, id_: str) -> VoiceRecord:
-    """Raises UnknownVoice, whatever else may lie under such a name."""
-    if (record := hub.library.records.get(id_)) is None:
+def _seen(guest: Guest, id_: str) -> VoiceRecord:
+    """Raises UnknownVoice, whatever else may lie under such a name: somebody else's voice too."""
+    library = guest.hub.library
+    if id_ not in library.voices_for(guest.owner):
         raise UnknownVoice(f"there is no uploaded voice {id_[:80]!r}")
+    return library.records[id_]
+
+
+def _owned(guest: Guest, id_: str) -> VoiceRecord:
+    """One that he may change. Raises UnknownVoice."""
+    if not guest.may_change(record := _seen(guest, id_)):
+        raise UnknownVoice(f"there is no uploaded voice {id_[:80]!r} of yours")
     return record
 
 
-async def _made(hub: Hub, id_: str, fields: VoiceForm, clips: list[bytes]) -> VoiceRecord:
+async def _made(guest: Guest, id_: str, fields: VoiceForm, clips: list[bytes]) -> VoiceRecord:
     """Encode the clips; several follow one another, as one. Raises BadReference and Overloaded."""
     try:
         async with asyncio.timeout(ENCODE_S):
-            voice = await hub.join_clips(clips, " ".join(fields.texts))
+            voice = await guest.hub.join_clips(clips, " ".join(fields.texts))
     except TimeoutError:
         raise Overloaded(f"the clips were not encoded within {ENCODE_S:g} s") from None
     return VoiceRecord(
@@ -255,6 +264,7 @@ async def _made(hub: Hub, id_: str, fields: VoiceForm, clips: list[bytes]) -> Vo
         visibility=fields.visibility or "private",
         created_at=_now(),
         updated_at=_now(),
+        owner=guest.owner,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -57,13 +58,13 @@ def _hook(
 
     async def speak(request: Request) -> Response:
         try:
-            hub.admit(request)
+            guest = hub.admit(request)
             body = await read_json(request, kind, hub.config.max_message_bytes)
             asked = asked_by(body, request.query_params.get("voice"))
         except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
             return _refused(refusal)
         media_type = pcm_type if asked.output.format == "pcm" else MEDIA_TYPES[asked.output.format]
-        return Spoken(hub, asked, _refused, media_type=media_type)
+        return Spoken(guest, asked, _refused, media_type=media_type)
 
     return speak
 
@@ -71,14 +72,13 @@ def _hook(
 def _jambonz_socket(hub: Hub) -> Callable[[WebSocket], Awaitable[None]]:
     async def serve(socket: WebSocket) -> None:
         try:
-            hub.admit(socket)
+            guest = hub.admit(socket)
             asked = socket_request(socket.query_params)
         except (HandshakeRefused, StreamFault) as refusal:
             await socket.send_denial_response(_refused(refusal))
             return
-        known = asked.reference_id if asked.reference_id in hub.voices else None
         limits = SocketLimits(hub.config.max_message_bytes, hub.config.idle_s)
-        dialect = JambonzSocket(lambda: hub.new_context(known), asked, limits, time.monotonic())
+        dialect = JambonzSocket(partial(guest.new_context, asked.reference_id), asked, limits, time.monotonic())
         await hub.serve(socket, hub.new_request_id(), dialect)
 
     return serve

@@ -37,9 +37,9 @@ __all__ = ["routes"]
 def routes(hub: Hub) -> list[BaseRoute]:
     async def speech(request: Request) -> Response:
         try:
-            hub.admit(request)
+            guest = hub.admit(request)
             body = await read_json(request, SpeechBody, hub.config.max_message_bytes)
-            voice = voice_for(body.voice, hub.voices, list(hub.runtime.engine.voices))
+            voice = voice_for(body.voice, guest.voices, list(hub.runtime.engine.voices))
             asked, is_events = speech_request(body, voice)
         except (HandshakeRefused, StreamFault, ConnectionFault) as refusal:
             return _refused(refusal)
@@ -47,9 +47,9 @@ def routes(hub: Hub) -> list[BaseRoute]:
         if asked.output.sample_rate_hz is not None:
             headers["X-Sample-Rate"] = str(asked.output.sample_rate_hz)
         if is_events:
-            return Spoken(hub, asked, _refused, media_type="text/event-stream", headers=headers, pieces=_events)
+            return Spoken(guest, asked, _refused, media_type="text/event-stream", headers=headers, pieces=_events)
         media_type = MEDIA_TYPES[asked.output.format]
-        return Spoken(hub, asked, _refused, media_type=media_type, headers=headers, pieces=sound_of)
+        return Spoken(guest, asked, _refused, media_type=media_type, headers=headers, pieces=sound_of)
 
     async def models(request: Request) -> Response:
         return _answer(hub, request, {"object": "list", "data": [model_entry(name) for name in MODELS]})
@@ -64,15 +64,15 @@ def routes(hub: Hub) -> list[BaseRoute]:
 
     async def realtime(socket: WebSocket) -> None:
         try:
-            hub.admit(socket)
+            guest = hub.admit(socket)
         except HandshakeRefused as refusal:
             await socket.send_denial_response(_refused(refusal))
             return
         request_id, voice = hub.new_request_id(), hub.default_voice
         dialect = RealtimeSocket(
-            hub.new_context,
+            guest.new_context,
             Session(voice, voice),
-            lambda name: voice_for(name, hub.voices, list(hub.runtime.engine.voices)),
+            lambda name: voice_for(name, guest.voices, list(hub.runtime.engine.voices)),
             SocketLimits(hub.config.max_message_bytes, hub.config.idle_s),
             session_id=request_id,
             model=socket.query_params.get("model", MODELS[0]),

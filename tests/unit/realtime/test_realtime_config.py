@@ -62,6 +62,11 @@ def test_keys_come_from_the_environment_or_a_file_and_are_not_shown(tmp_path: Pa
     config = ServerConfig.read({"api_keys_file": str(file)}, {})
     assert config.api_keys == ("alpha", "beta")
     assert "alpha" not in repr(config)
+    file.write_text("anna  alpha\nbeta\n")
+    assert ServerConfig.read({"api_keys_file": str(file)}, {}).api_keys == ("anna alpha", "beta")
+    file.write_text("anna alpha beta\n")
+    with pytest.raises(SettingError, match="the name of its owner and a key"):
+        ServerConfig.read({"api_keys_file": str(file)}, {})
     file.write_text("# none\n")
     with pytest.raises(SettingError, match="holds no keys"):
         ServerConfig.read({"api_keys_file": str(file)}, {})

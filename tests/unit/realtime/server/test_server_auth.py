@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from starlette.requests import HTTPConnection
 
 from realtime.errors import BadKey
-from realtime.server.auth import check_key, chosen_subprotocol
+from realtime.server.auth import check_key, chosen_subprotocol, owner_of
+from realtime.server.tokens import make_token
 
 KEYS = ("alpha", "beta")
 
@@ -69,6 +71,22 @@ def test_anything_else_is_refused_without_repeating_it(bad: HTTPConnection) -> N
     with pytest.raises(BadKey) as caught:
         check_key(bad, KEYS)
     assert not any(word in str(caught.value) for word in ("alpha", "beta", "gamma", "wrong"))
+
+
+def test_a_key_behind_a_name_is_the_key_alone() -> None:
+    keys = ("anna alpha", "beta")
+    assert check_key(connection("api_key=alpha"), keys) == "anna alpha"
+    assert check_key(connection(f"api_key={make_token('alpha', time.time())}"), keys) == "anna alpha"
+    for given in ("anna", "anna alpha", "anna%20alpha"):
+        with pytest.raises(BadKey):
+            check_key(connection(f"api_key={given}"), keys)
+
+
+def test_owners_are_told_apart_and_a_name_outlives_its_key() -> None:
+    assert owner_of("anna alpha") == owner_of("anna beta") != owner_of("ben alpha")
+    assert len({owner_of(key) for key in (None, "alpha", "beta", "name:anna", "anna alpha", "alpha beta")}) == 6
+    assert "alpha" not in owner_of("alpha")
+    assert owner_of(None) == ""
 
 
 def test_without_keys_everybody_may_come() -> None:

@@ -56,7 +56,7 @@ class Wire:
 
 
 async def serve(hub: Hub, wire: Wire) -> None:
-    dialect = live_dialect(hub, None)
+    dialect = live_dialect(hub.guest(None), None)
     await hub.serve(wire.socket, dialect.request_id, dialect)
 
 

@@ -30,7 +30,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 async def spoken(hub: Hub, request: StreamRequest) -> list[Reply]:
-    async with speak(hub, request) as replies:
+    async with speak(hub.guest(None), request) as replies:
         return [reply async for reply in replies]
 
 
@@ -81,7 +81,7 @@ async def test_a_clip_speaks(hub: Hub) -> None:
 
 async def test_seats_are_limited_and_come_back_when_the_block_is_left_early(hub: Hub) -> None:
     request = StreamRequest("A long text. " * 50, output=PCM)
-    async with speak(hub, request) as first, speak(hub, request):
+    async with speak(hub.guest(None), request) as first, speak(hub.guest(None), request):
         await anext(first)
         with pytest.raises(TooManySessions):
             await spoken(hub, request)
@@ -89,7 +89,7 @@ async def test_seats_are_limited_and_come_back_when_the_block_is_left_early(hub:
 
 
 async def test_the_end_of_the_server_ends_it_with_an_error(hub: Hub) -> None:
-    async with speak(hub, StreamRequest("A long text. " * 500, output=PCM, max_lead_s=1.0)) as replies:
+    async with speak(hub.guest(None), StreamRequest("A long text. " * 500, output=PCM, max_lead_s=1.0)) as replies:
         await anext(replies)
         hub._give_up_all(Internal("the engine failed"), 1011)
         with pytest.raises(StreamFault) as failure:
