@@ -143,6 +143,7 @@ class Soak:
         async with connect(f"{self.server.ws}?api_key={KEY}") as socket_:
             for _ in range(2_000):
                 await socket_.send(msgspec.msgpack.encode({"event": "start", "request": {"seed": -1}}))
+                await asyncio.sleep(0)  # the good callers live in this loop too
             for _ in range(2_000):
                 await socket_.recv()
 
@@ -172,6 +173,8 @@ class Soak:
         }  # fmt: skip
         is_good = not self.errors and not used and growth < MAX_GROWTH_BYTES and not traceback
         print(json.dumps(verdict | {"is_good": is_good}))
+        if not is_good:
+            print(self.server.log[-20_000:])
         return 0 if is_good else 1
 
 
