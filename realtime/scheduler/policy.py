@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["FULL_SHARE", "comfort_s", "patience_s", "speech_limit_frames", "vocode_width"]
+__all__ = ["comfort_s", "patience_s", "refill_s", "speech_limit_frames", "vocode_width"]
 
 SPEECH_LIMIT_BASE_S = 1.0
 SPEECH_LIMIT_PER_CHAR_S = 0.14
@@ -20,8 +20,9 @@ PACED_LEAD_S = 5.0
 PATIENCE = 3 / 4
 """Of a frame, at the most."""
 
-FULL_SHARE = 7 / 8
-"""A lead that was filled calls for a step when it has fallen to this share; below the whole, it takes part in one."""
+FULL_SHARE, LONGEST_REST_S = 7 / 8, 0.4
+"""A lead that was filled calls for a step when it has fallen to this share, or by so much if that is less: clients take
+a silent socket for a dead one. Below the whole, it takes part in a step."""
 
 COMFORT_S = 0.5
 """Sound ahead of the listener that outlasts anybody's first step."""
@@ -37,6 +38,11 @@ def patience_s(lead_s: float, max_lead_s: float, frame_s: float) -> float:
     if max_lead_s > PACED_LEAD_S:
         return 0.0
     return PATIENCE * frame_s * math.sqrt(min(1.0, max(0.0, lead_s / max_lead_s)))
+
+
+def refill_s(max_lead_s: float) -> float:
+    """The lead at which a slot calls for a step of its own."""
+    return max(FULL_SHARE * max_lead_s, max_lead_s - LONGEST_REST_S)
 
 
 def comfort_s(max_lead_s: float) -> float:

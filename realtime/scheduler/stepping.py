@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.api import Limits, SlotId, SlotRef, Vocode
-from realtime.scheduler.policy import FULL_SHARE, comfort_s, patience_s, vocode_width
+from realtime.scheduler.policy import comfort_s, patience_s, refill_s, vocode_width
 from realtime.scheduler.speech import Generation, Needs, Session, Speech
 
 __all__ = ["Step", "choose_step"]
@@ -73,7 +73,7 @@ def _needs(speech: Speech, g: Generation, limits: Limits, now: float) -> Needs:
     aside_until_s = now + lead_s - comfort_s(speech.max_lead_s)
     if g.is_submitted:
         return Needs(now if g.pending > 0 else math.inf, aside_until_s)
-    emptied_s = now + lead_s - FULL_SHARE * speech.max_lead_s
+    emptied_s = now + lead_s - refill_s(speech.max_lead_s)
     patient_s = speech.decoded_s + patience_s(lead_s, speech.max_lead_s, limits.frame_s)
     return Needs(max(emptied_s, patient_s), aside_until_s)
 

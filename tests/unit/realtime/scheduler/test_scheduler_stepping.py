@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.api import Prefill, PrefillResult, Sampling, StepPlan
 from engine.null import NullEngine
-from realtime.scheduler.job import Begin, Open, SessionId, Speak, UnitAudio, UtteranceId
+from realtime.scheduler.job import Begin, Close, Open, SessionId, Speak, UnitAudio, UtteranceId
 from realtime.scheduler.policy import PACED_LEAD_S, comfort_s, patience_s
 from realtime.scheduler.scheduler import Scheduler
 
@@ -31,6 +31,8 @@ class Device:
     first_s: dict[int, float] = field(default_factory=dict)
     """When each session's first sound came."""
     played_until_s: dict[int, float] = field(default_factory=dict)
+    quiet_s: dict[int, float] = field(default_factory=dict)
+    """The longest time between two messages with sound."""
     dry: set[int] = field(default_factory=set)
     """Sessions whose listener ran out of sound."""
 
@@ -39,6 +41,7 @@ class Device:
         self.scheduler = Scheduler(self.engine.limits)
         self._order: Prefill | None = None
         self._prefilled_s = math.inf
+        self._heard_s: dict[int, float] = {}
 
     def speak(self, session: int, max_lead_s: float = 3.0) -> None:
         voice = self.engine.voices["low"]
@@ -83,6 +86,8 @@ class Device:
 
     def _hear(self, session: SessionId, seconds: float) -> None:
         self.first_s.setdefault(session, self.now)
+        self.quiet_s[session] = max(self.quiet_s.get(session, 0.0), self.now - self._heard_s.get(session, self.now))
+        self._heard_s[session] = self.now
         until_s = self.played_until_s.get(session, self.now)
         if until_s < self.now:
             self.dry.add(session)
@@ -115,6 +120,21 @@ def test_listeners_who_have_sound_share_steps_and_none_runs_dry(max_lead_s: floa
     assert rows / len(device.plans) >= 8  # … in a few steps
     assert device.dry == set()
     assert all(0.5 * max_lead_s < device.lead_s(session) <= max_lead_s + FRAME_S for session in range(16))
+
+
+@pytest.mark.parametrize("max_lead_s", [0.2, 3.0, 120.0])
+def test_no_socket_is_silent_for_a_second_while_its_speech_goes_on(max_lead_s: float) -> None:
+    """Clients take a silence for the end of a turn, or for a dead connection; full leads must not make one."""
+    device = Device(slots=2)
+    device.speak(0, max_lead_s)
+    device.run_until(12.0)
+    for newcomer in range(1, 12):  # whose first steps are for all, and fill the other's lead to the brim
+        device.speak(newcomer)
+        device.run_until(12.0 + newcomer)
+        device.scheduler.submit(Close(SessionId(newcomer)), device.now)
+    device.run_until(40.0)
+    assert device.lead_s(0) > 0.75 * max_lead_s
+    assert max(device.quiet_s.values()) < 1.0
 
 
 def test_who_wants_the_whole_text_at_once_is_not_made_to_wait() -> None:
