@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.put_back import FAULTS, Fault
+from tests.named_tests import assert_named_tests_exist
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
@@ -25,14 +26,7 @@ def test_every_reported_fault_has_one_row() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
 def test_the_tests_it_names_are_there(row: str) -> None:
-    for path, names in re.findall(r"([\w/…*-]*[\w*](?:\.test)?\.(?:py|js))((?:,? `[^`]+`)*)", row.split("|")[2]):
-        pattern = path.replace("…", "**")
-        pattern = pattern.replace("js/", "clients/js/test/") if path.startswith("js/") else f"tests/{pattern}"
-        files = list(ROOT.glob(pattern))
-        assert files, f"there is no {path}"
-        text = "\n".join(file.read_text() for file in files)
-        for name in re.findall(r"`([^`]+)`", names):
-            assert re.search(re.escape(name).replace("…", ".*"), text), f"{path} has no {name}"
+    assert_named_tests_exist(row.split("|")[2])
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.group}{fault.number}")

@@ -181,6 +181,19 @@ def test_a_flush_speaks_the_tail_and_is_answered_behind_its_sound(talk: Talk) ->
     assert talk.spoken[1:] == ["Goodbye."]
 
 
+def test_a_flush_of_nothing_is_no_sound_and_no_end(talk: Talk) -> None:
+    """One start for hours, a flush too many after each turn, and never a stop."""
+    talk.start()
+    for turn in range(3):
+        talk.send("text", text=f"This is turn {turn}. ")
+        talk.send("flush")
+        talk.send("flush")
+        talk.run()
+    assert talk.spoken == ["This is turn zero.", "This is turn one.", "This is turn two."]
+    assert [reply["seq"] for reply in talk.named("flushed")] == [1, 2, 3, 4, 5, 6]
+    assert not talk.named("finish")
+
+
 def test_a_flush_after_every_word_does_not_make_speech_word_by_word(talk: Talk) -> None:
     talk.start()
     for word in "This is what a client does that knows tokens only. And it goes on.".split():
