@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent
 
 
 def assert_named_tests_exist(cell: str) -> None:
-    """`cell` names files below tests/ ("…" and "*" stand for anything; js/ for clients/js/test/), each followed by parts
-    of the names of tests in it, in backquotes."""
+    """`cell` names files below tests/ ("…" and "*" stand for anything; js/ for clients/js/test/), each followed by
+    parts of the names of tests in it, in backquotes."""
     named = re.findall(r"([\w/…*-]*[\w*](?:\.test)?\.(?:py|js))((?:,? `[^`]+`)*)", cell)
     assert named, f"no test is named in {cell!r}"
     for path, names in named:

@@ -72,9 +72,9 @@ class _Codec:
 class Mp3Codec(_Codec):
     """Constant bit rate; MPEG-1, 2 or 2.5 as the rate demands. Frames stand alone, without a header.
 
-    LAME's own choice of effort is kept. At 22.05 kHz and 32 kbit/s Whisper base heard 57 of 322 words of the bundled voice
-    wrong, in the samples themselves 50; with LAME's greatest effort 51, for 49 ms of a core for each second of sound
-    instead of 13.
+    LAME's own choice of effort is kept. At 22.05 kHz and 32 kbit/s Whisper base heard 57 of 322 words of the bundled
+    voice wrong, in the samples themselves 50; with LAME's greatest effort 51, for 49 ms of a core for each second of
+    sound instead of 13.
     """
 
     delay_samples = _MP3_DELAY_SAMPLES

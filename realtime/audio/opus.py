@@ -12,8 +12,8 @@ wide-band PESQ, thread time for each packet on a busy 2-core machine:
 | RESTRICTED_LOWDELAY | 10 | 3.64 (3.09) | 71 | 2.5 |
 
 Low delay would save 4 ms and half the time, and costs what a listener hears first; at 48 kbit/s it still does (4.24 at
-best against 4.46). 136 µs are 0.7 % of a core for a stream. A recogniser loses nothing: Whisper base heard 51 of 322 words of
-the bundled voice wrong at 32 kbit/s, and 50 in the samples themselves.
+best against 4.46). 136 µs are 0.7 % of a core for a stream. A recogniser loses nothing: Whisper base heard 51 of
+322 words of the bundled voice wrong at 32 kbit/s, and 50 in the samples themselves.
 
 The packets of a chunk are made in one call (csrc/audio/packets.cpp), which gives up the interpreter's lock once. A call
 for each packet must take the lock back each time, and waits as long as another thread may keep it: beside one thread
