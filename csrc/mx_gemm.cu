@@ -4,7 +4,7 @@
 
 constexpr int TILES = KF_TOKEN_TILES;
 constexpr int QUANTISE_THREADS = 256;
-constexpr u32 UNIT_SCALE = 127, LARGEST_EXPONENT = 8;  // 448 lies in [2^8, 2^9)
+constexpr u32 UNIT_SCALE = 127, LARGEST_EXPONENT = 8, LARGEST_MANTISSA = 0x600000;  // 448 is 1.75 * 2^8
 
 struct MxQuantiseParams {
     const u16* x;    // bf16 [values], whole groups of 32
@@ -13,7 +13,8 @@ struct MxQuantiseParams {
     int values;
 };
 
-// Four lanes share a group. The exponent is floor(log2(amax)) - 8, at least that of the smallest scale.
+// Four lanes share a group. Its scale is the smallest power of two at which nothing saturates: the exponent of amax less that
+// of 448, and one more where amax has the larger mantissa, which the sum below carries into the exponent.
 KF_KERNEL(mx_quantise, MxQuantiseParams, QUANTISE_THREADS) {
     int first = 8 * (blockIdx.x * QUANTISE_THREADS + threadIdx.x);
     uint4 raw = make_uint4(0, 0, 0, 0);
@@ -24,7 +25,7 @@ KF_KERNEL(mx_quantise, MxQuantiseParams, QUANTISE_THREADS) {
     amax = fmaxf(amax, __shfl_xor_sync(ALL_LANES, amax, 1));
     amax = fmaxf(amax, __shfl_xor_sync(ALL_LANES, amax, 2));
     if (first >= p.values) return;
-    u32 exponent = max(__float_as_uint(amax) >> 23, LARGEST_EXPONENT) - LARGEST_EXPONENT;
+    u32 exponent = max((__float_as_uint(amax) + (0x7fffff - LARGEST_MANTISSA)) >> 23, LARGEST_EXPONENT) - LARGEST_EXPONENT;
     float to_fp8 = __uint_as_float((2 * UNIT_SCALE - exponent) << 23);
     u32 bytes[2];
     for (int i = 0; i < 2; i++) {

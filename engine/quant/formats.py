@@ -10,9 +10,10 @@ Numbers. E4M3 is the OCP 8-bit floating point specification's: bias 7, largest 4
 2^-9. Values are rounded to the nearest, ties to even, and saturate at +-448.
 
 * fp32 scales are amax / 448. The amax is floored at 1e-10, so that a group of zeros stays zero.
-* power-of-two scales are the OCP microscaling specification's (MX v1.0, section 6.3): 2^(floor(log2 amax) - 8), where 8
-  is the exponent of the largest E4M3 number, kept as UE8M0: one byte e for 2^(e - 127), e <= 254. What lands above 448
-  (amax / scale is in [256, 512)) saturates, as the specification says. A group of zeros gets the smallest scale.
+* power-of-two scales are UE8M0 of the OCP microscaling specification (MX v1.0): one byte e for 2^(e - 127), e <= 254.
+  Here it is the smallest power of two at which nothing saturates. The specification's own conversion (section 6.3)
+  takes 2^(floor(log2 amax) - 8) and clamps what lands above 448; any scale makes a valid tensor, and this one loses
+  less (loadtest/LOG.md has both). A group of zeros gets the smallest scale.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ __all__ = [
 
 E4M3_MAX = 448.0
 AMAX_FLOOR = 1e-10
-E4M3_MAX_EXPONENT = 8
+E4M3_MAX_MANTISSA, E4M3_MAX_EXPONENT = 0.875, 9
+"""448 is 0.875 * 2^9."""
 E8M0_BIAS = 127
 SMALLEST_NORMAL = 2.0**-126
 
@@ -134,8 +136,8 @@ def quantise(x: Tensor, grouping: Grouping) -> Quantised:
 def _scale(amax: Tensor, grouping: Grouping) -> Tensor:
     if not grouping.power_of_two:
         return amax.clamp(min=AMAX_FLOOR) / E4M3_MAX
-    # frexp's mantissa is in [0.5, 1), so its exponent is floor(log2) + 1.
-    exponent = amax.clamp(min=SMALLEST_NORMAL).frexp().exponent - 1 - E4M3_MAX_EXPONENT
+    mantissa, exponent = amax.clamp(min=SMALLEST_NORMAL).frexp()
+    exponent = exponent - E4M3_MAX_EXPONENT + (mantissa > E4M3_MAX_MANTISSA)
     biased = exponent.clamp(-E8M0_BIAS, E8M0_BIAS) + E8M0_BIAS
     return biased.to(torch.uint8).view(torch.float8_e8m0fnu)
 

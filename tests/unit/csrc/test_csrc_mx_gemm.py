@@ -23,6 +23,7 @@ def kernels() -> EmulatedKernels:
 def test_activations_are_quantised_to_the_formats_very_numbers(kernels: EmulatedKernels, rows: int) -> None:
     x = spread(2, rows, 320).bfloat16()
     x[0, :32] = 0
+    x[-1, :96] = torch.tensor([448.0, 450.0, 224.0]).repeat_interleave(32)  # on both sides of a step
     x[0, 32:64] = 2.0**-130
     x[0, 64:96] = torch.tensor([3.3e38, -3.3e38] * 16)
     expected, made = quantise(x, MX_32), quantise(torch.ones(rows, 320), MX_32)

@@ -71,22 +71,20 @@ def test_every_group_has_its_own_scale(grouping: Grouping) -> None:
         expected = float(group.abs().max()) / 448
         if grouping.power_of_two:
             scale = float(made.scale[i, j].float())
-            assert scale * 256 <= float(group.abs().max()) < scale * 512
+            assert scale * 224 < float(group.abs().max()) <= scale * 448
         else:
             assert float(made.scale[i, j]) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
 def test_what_comes_back_is_within_half_a_step_of_what_went_in(grouping: Grouping) -> None:
-    """Normal numbers keep four significant bits, subnormal ones a step of 2^-9 scales; MX may also saturate, which
-    takes at most an eighth (511.9 becomes 448)."""
+    """Normal numbers keep four significant bits, subnormal ones a step of 2^-9 scales."""
     x = drawn(2)
     made = quantise(x, grouping)
     scale = made.scale.float().repeat_interleave(ROWS // made.scale.shape[0], 0)
     scale = scale.repeat_interleave(WIDTH // made.scale.shape[1], 1)
-    relative = 0.125 if grouping.power_of_two else 2.0**-4
     error = (made.dequantised() - x).abs()
-    assert bool((error <= torch.maximum(relative * x.abs(), 2.0**-10 * scale) * (1 + 1e-6)).all())
+    assert bool((error <= torch.maximum(2.0**-4 * x.abs(), 2.0**-10 * scale) * (1 + 1e-6)).all())
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
@@ -100,8 +98,8 @@ def test_zeros_stay_zero_and_disturb_nobody(grouping: Grouping) -> None:
 
 
 @given(st.integers(-126, 127))
-def test_a_power_of_two_gets_the_scale_of_the_specification(exponent: int) -> None:
-    """MX v1.0: the shared exponent is floor(log2 amax) - 8, kept in 2^-127 … 2^127."""
+def test_a_power_of_two_is_256_times_its_scale(exponent: int) -> None:
+    """There the specification's scale and ours are one; both stay in 2^-127 … 2^127."""
     x = torch.zeros(1, 32)
     x[0, 5] = -(2.0**exponent)
     made = quantise(x, MX_32)
@@ -109,12 +107,18 @@ def test_a_power_of_two_gets_the_scale_of_the_specification(exponent: int) -> No
     assert torch.equal(made.dequantised(), x)
 
 
-def test_a_value_above_the_largest_saturates_under_a_power_of_two_scale() -> None:
-    x = torch.zeros(1, 32)
-    x[0, :3] = torch.tensor([511.0, -460.0, 300.0])
-    made = quantise(x, MX_32)
-    assert int(made.scale.view(torch.uint8)) == 127
-    assert made.values.float()[0, :3].tolist() == [448.0, -448.0, nearest(300.0)]
+@given(st.floats(2.0**-100, 2.0**100, width=32))
+def test_the_scale_is_the_smallest_power_of_two_at_which_nothing_saturates(largest: float) -> None:
+    made = quantise(torch.tensor([[largest, *[-largest / 3] * 31]]), MX_32)
+    scale = float(made.scale.float())
+    assert 224 < largest / scale <= 448
+    assert float(made.values.float()[0, 0]) == nearest(largest / scale)
+
+
+def test_at_448_the_scale_is_one_and_beyond_it_two() -> None:
+    beyond = torch.nextafter(torch.tensor(448.0), torch.tensor(1e9))
+    for largest, biased in ((448.0, 127), (float(beyond), 128), (224.0, 126)):
+        assert int(quantise(torch.full((1, 32), largest), MX_32).scale.view(torch.uint8)) == biased
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
