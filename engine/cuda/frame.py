@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from engine.config import StackConfig
+from engine.cuda.fast_attention import fast_attend
 from engine.cuda.kernels import Kernels
-from engine.cuda.ops import Activation, Product, add_norm, attend, attention_blocks, embed, fast_attend, swiglu
+from engine.cuda.ops import Activation, Product, add_norm, attend, attention_blocks, embed, swiglu
 from engine.cuda.slot_state import KvPool, SlotState, sample_residual, sample_semantic
 from engine.cuda.weights import LayerWeights, ModelWeights
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.cuda.ops import Activation, Product, add_norm, attend, embed, fast_attend, swiglu
+from engine.cuda.fast_attention import fast_attend
+from engine.cuda.ops import Activation, Product, add_norm, attend, embed, swiglu
 from engine.model.layers import apply_rope, rope_table
 from engine.quant.formats import E4M3_MAX
 from tests.unit.csrc.emulated import EmulatedKernels, drawn
