@@ -83,6 +83,9 @@ def test_the_folder_is_whole_and_smaller(original: Path, converted: Mapping[str,
     for path in original.rglob("*"):
         if path.is_file() and path.name not in ("config.json", "model.safetensors"):
             assert (folder / path.relative_to(original)).read_bytes() == path.read_bytes()
+    assert len({path.stat().st_mode for path in folder.glob("model*")}) == 1, (
+        "who may read the index may read the weights"
+    )
     sizes = [sum(path.stat().st_size for path in home.glob("model*.safetensors")) for home in (original, folder)]
     assert sizes[1] < 0.6 * sizes[0]
 
@@ -314,3 +317,29 @@ def test_tensors_reach_the_device_whole_in_pieces_of_any_size(piece_bytes: int) 
     for _ in range(2):
         for name, expected in source.items():
             assert same(uploaded[name], expected), name
+
+
+class SlowDevice(EmulatedDevice):
+    """Counts copies that may still read their piece: recorded, not yet waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way: list[str] = []
+        self.recorded = self.most = 0
+
+    def record(self, stream: str) -> str:
+        self.recorded += 1
+        self.under_way.append(f"copy {self.recorded}")
+        self.most = max(self.most, len(self.under_way))
+        return self.under_way[-1]
+
+    def join(self, event: str) -> None:
+        assert event == self.under_way.pop(0), "the piece whose turn it is was sent first"
+
+
+def test_a_piece_is_not_written_while_its_last_copy_may_still_read_it() -> None:
+    device = SlowDevice()
+    source: dict[str, Tensor | Quantised] = {"a": torch.ones(100), "b": torch.ones(30)}
+    uploaded = Uploaded(source, device, device.stream(urgent=False), piece_bytes=64)
+    assert all(same(uploaded[name], tensor) for name, tensor in source.items())
+    assert device.most == 2, "one piece is filled while the other is on its way, and never more"
