@@ -14,7 +14,9 @@ from kingfisher_client.errors import (
     StreamError,
 )
 from kingfisher_client.events import Alignment, Audio, Cancelled, Event, Finish, Flushed, Ready, Segment, Warning
+from kingfisher_client.player import Device, Player
 from kingfisher_client.sound import OpusPacketDecoder, save_wav
+from kingfisher_client.speaker import Speaker
 from kingfisher_client.stream import Stream
 from kingfisher_client.sync import Client, SyncStream
 
@@ -27,16 +29,19 @@ __all__ = [
     "ConnectFailed",
     "ConnectRefused",
     "DeadlineExceeded",
+    "Device",
     "Event",
     "Finish",
     "Flushed",
     "KingfisherError",
     "MisuseError",
     "OpusPacketDecoder",
+    "Player",
     "ProtocolError",
     "Ready",
     "Segment",
     "ServerError",
+    "Speaker",
     "Stream",
     "StreamBroken",
     "StreamError",

@@ -29,7 +29,7 @@ from kingfisher_client.sound import save_wav
 from kingfisher_client.stream import Stream
 from kingfisher_client.wire import pack
 
-__all__ = ["DEFAULT_URL", "AsyncClient"]
+__all__ = ["DEFAULT_URL", "AsyncClient", "send_all"]
 
 DEFAULT_URL = "ws://127.0.0.1:8000/v1/tts/live"
 MAX_MESSAGE_BYTES = 16 << 20
@@ -127,7 +127,7 @@ class AsyncClient:
     ) -> AsyncGenerator[Event, None]:
         """Like `speak`, with every event up to `Finish`."""
         async with self.stream(**request) as stream:
-            sender = asyncio.create_task(_send_all(stream, text))
+            sender = asyncio.create_task(send_all(stream, text))
             try:
                 async for event in stream:
                     yield event
@@ -159,8 +159,9 @@ class AsyncClient:
         return True
 
 
-async def _send_all(stream: Stream, text: str | AsyncIterable[str] | Iterable[str]) -> None:
-    """A failure here, be it of the caller's iterator, must reach whoever waits for the audio."""
+async def send_all(stream: Stream, text: str | AsyncIterable[str] | Iterable[str]) -> None:
+    """All of the text, and `stop`. A failure here, be it of the caller's iterator, must reach whoever waits for the
+    audio."""
     try:
         if isinstance(text, str):
             await stream.send_text(text)

@@ -17,7 +17,8 @@ from typing import Any
 from kingfisher_client.client import DEFAULT_URL, AsyncClient
 from kingfisher_client.errors import KingfisherError
 from kingfisher_client.events import Audio, Event, Ready, Warning
-from kingfisher_client.sound import Speaker, save_wav
+from kingfisher_client.player import Player
+from kingfisher_client.sound import save_wav
 
 __all__ = ["add_arguments", "main", "run"]
 
@@ -76,7 +77,7 @@ async def _say(options: argparse.Namespace) -> None:
         request["seed"] = options.seed
     key = options.api_key or os.environ.get("KINGFISHER_API_KEY")
     progress = _Progress(is_quiet=options.quiet)
-    speaker = Speaker(options.sample_rate) if options.play else None
+    player = Player(options.sample_rate) if options.play else None
     received = bytearray()
     async with AsyncClient(options.url, api_key=key, voice=options.voice) as client:
         pieces = _timed(_one(options.text) if options.text is not None else _standard_input(), progress)
@@ -85,10 +86,11 @@ async def _say(options: argparse.Namespace) -> None:
                 progress.show(event)
                 if isinstance(event, Audio):
                     received += event.data
-                    if speaker is not None:
-                        await asyncio.to_thread(speaker.write, event.data)
-    if speaker is not None:
-        await asyncio.to_thread(speaker.finish)
+                    if player is not None:
+                        await player.push(event.data)
+    if player is not None:
+        await player.drained()
+        player.close()
     progress.done()
     if options.output is not None:
         _write(options.output, bytes(received), options.sample_rate)

@@ -1,4 +1,4 @@
-"""Received audio -> files, PCM, a loudspeaker. opuslib and sounddevice are needed only by what uses them."""
+"""Received audio -> files and PCM. opuslib is needed only by what uses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kingfisher_client.errors import KingfisherError
 
-__all__ = ["OpusPacketDecoder", "Speaker", "save_wav"]
+__all__ = ["OpusPacketDecoder", "save_wav"]
 
 OPUS_RATE_HZ = 48_000
 MAX_PACKET_SAMPLES = OPUS_RATE_HZ * 120 // 1000
@@ -35,30 +35,3 @@ def save_wav(path: Path, pcm: bytes, rate_hz: int) -> None:
     fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate_hz, rate_hz * 2, 2, 16)
     header = struct.pack("<4sI4s", b"RIFF", 36 + len(pcm), b"WAVE") + fmt + struct.pack("<4sI", b"data", len(pcm))
     path.write_bytes(header + pcm)
-
-
-class Speaker:
-    """The default sound device. `write` blocks while its buffer is full."""
-
-    def __init__(self, rate_hz: int) -> None:
-        try:
-            import sounddevice
-        except (ImportError, OSError) as error:
-            raise KingfisherError(
-                "playing needs sounddevice (pip install sounddevice) and PortAudio (Debian: "
-                "apt-get install libportaudio2)"
-            ) from error
-        try:
-            self._stream = sounddevice.RawOutputStream(samplerate=rate_hz, channels=1, dtype="int16")
-            self._stream.start()
-        except sounddevice.PortAudioError as error:
-            raise KingfisherError(f"no sound device can play at {rate_hz} Hz: {error}") from error
-
-    def write(self, pcm: bytes) -> None:
-        """s16le mono."""
-        self._stream.write(pcm)
-
-    def finish(self) -> None:
-        """Play what is buffered, then let go of the device."""
-        self._stream.stop()
-        self._stream.close()

@@ -83,6 +83,11 @@ class Stream:
         whole_ms = None if played_ms is None else round(played_ms)
         await self._send(pack("cancel", played_ms=whole_ms), is_kept=False)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._is_stopped
+
     async def fail(self, error: Exception) -> None:
         """End the stream from this side: whoever iterates gets `error`."""
         self._failure = error
