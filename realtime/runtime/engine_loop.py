@@ -1,8 +1,8 @@
 """The two engine threads, playing ping-pong over mailboxes.
 
-*Decode* owns the scheduler: it plans step n+1, submits it, then collects step n. While the device works on it, the
-thread waits at its mailbox, so that the prefill of whoever comes meanwhile is ordered at once. *Prefill* carries out
-one order at a time. Neither waits for the other.
+*Decode* owns the scheduler: it submits a step whenever somebody needs one and the engine has room for it, and collects
+steps as they end. While the device works, the thread waits at its mailbox, so that the prefill of whoever comes
+meanwhile is ordered at once. *Prefill* carries out one order at a time. Neither waits for the other.
 """
 
 from __future__ import annotations
@@ -69,43 +69,51 @@ class DecodeLoop:
         self._flying: deque[Ticket] = deque()
         self._is_over = False
         self.heartbeat_s = time.monotonic()
-        """When the loop last came round; read by the readiness check."""
+        """When the loop last had nothing under way or saw a step end; read by the readiness check."""
 
     def run(self) -> None:
         """Until Stop. Raises what the engine raises: the death of this thread is handled by the runtime."""
-        limit = self._engine.limits.steps_in_flight
-        while self._take_in(self._idle_s()):
-            now = self.heartbeat_s = time.monotonic()
-            self._order_prefill(now)
-            plan = self._scheduler.plan(now)
-            if plan is not None:
-                self._flying.append(self._engine.submit(plan))
-            if self._flying and (plan is None or len(self._flying) >= limit):
+        while self._take_in(self._wait_s()):
+            if not self._flying:
+                self.heartbeat_s = time.monotonic()
+            elif self._engine.is_done(self._flying[0]):
                 self._collect(self._flying.popleft())
             if outputs := self._scheduler.take_outputs():
                 self._publish(outputs)
+            now = time.monotonic()
+            if self._has_room and self._due_in_s(now) == 0.0:
+                self._order_prefill(now)
+                if (plan := self._scheduler.plan(now)) is not None:
+                    self._flying.append(self._engine.submit(plan))
 
     def _collect(self, ticket: Ticket) -> None:
-        is_running = True
-        while is_running and not self._engine.is_done(ticket):
-            is_running = self._take_in(POLL_S)
         result = self._engine.collect(ticket)
-        self._scheduler.apply(result, time.monotonic())
+        now = self.heartbeat_s = time.monotonic()
+        self._scheduler.apply(result, now)
         self._observe(StepTimes(result.decode_s, result.vocode_s, len(result.decoded)))
         # The step may have ended a unit: its successor must not wait until the loop comes round, maybe asleep.
-        self._order_prefill(time.monotonic())
+        self._order_prefill(now)
 
     def _order_prefill(self, now: float) -> None:
         if order := self._scheduler.next_prefill(now):
             self._prefills.put(order)
 
-    def _idle_s(self) -> float:
-        """How long the loop may sleep: not at all while a step is in flight or may run."""
-        if self._flying:
-            return 0.0
-        now = time.monotonic()
+    @property
+    def _has_room(self) -> bool:
+        """Whether another step may be submitted."""
+        return len(self._flying) < self._engine.limits.steps_in_flight
+
+    def _due_in_s(self, now: float) -> float:
+        """Until the scheduler has something to do, if nothing comes in."""
         wake_s = self._scheduler.next_wake()
         return HEARTBEAT_S if wake_s is None else min(max(wake_s - now, 0.0), HEARTBEAT_S)
+
+    def _wait_s(self) -> float:
+        """How long the loop may wait for something to come in."""
+        if self._flying and self._engine.is_done(self._flying[0]):
+            return 0.0
+        due_in_s = self._due_in_s(time.monotonic()) if self._has_room else HEARTBEAT_S
+        return min(due_in_s, POLL_S) if self._flying else due_in_s
 
     def _take_in(self, timeout_s: float) -> bool:
         """Pass on what came in, or comes within the timeout, and order the prefill that it may ask for; False from the

@@ -60,6 +60,8 @@ class Scheduler:
         self._step = 0
         self._collected = 0
         self._prefilling: Prefill | None = None
+        self._queue_ends_s = math.inf
+        """When the first of those without a slot has waited long enough: found by `next_prefill`."""
         self._due_s = _UNKNOWN
         """When somebody needs a step: found by `plan`, void with whatever comes in."""
 
@@ -153,6 +155,8 @@ class Scheduler:
                 session.queued_since_s = None
             elif now >= (session.queued_since_s or 0.0) + self._queue_s:  # as `next_wake` reckons
                 self._fail(session, "overloaded", f"no slot became free within {self._queue_s:g} s", now)
+        queued = (s.queued_since_s for s in waiting if s.queued_since_s is not None)
+        self._queue_ends_s = min(queued, default=math.inf) + self._queue_s
 
     def _acquire(self, session: Session) -> SlotId | None:
         """A free slot, else one of an idle session, else None."""
@@ -336,8 +340,8 @@ class Scheduler:
     def next_wake(self) -> float | None:
         """When there may be something to do although nothing has come in, at the latest a moment ago if something has;
         None: only a command or a result can bring it."""
-        queued = [s.queued_since_s + self._queue_s for s in self._sessions.values() if s.queued_since_s is not None]
-        wake_s = min([*queued, self._due_s])
+        # Slots are given out between prefills; the end of one is something that comes in.
+        wake_s = self._due_s if self._prefilling is not None else min(self._due_s, self._queue_ends_s)
         return None if wake_s == math.inf else wake_s
 
     def fail_all(self, message: str) -> None:

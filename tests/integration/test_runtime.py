@@ -113,6 +113,20 @@ async def test_n_frames_then_the_end_give_exactly_n_frames_of_sound(frames: int)
         assert isinstance(heard.deliveries[-1], StreamClosed)
 
 
+async def test_a_device_that_hangs_is_seen_although_its_thread_still_takes_newcomers() -> None:
+    engine = NullEngine(slots=3, step_s=1e9)
+    async with running(engine) as (runtime, heard):
+        begin(runtime, engine, 1)
+        say(runtime, 1, "Hello.")
+        begin(runtime, engine, 2)
+        await heard.until(lambda: bool(heard.of(2, Warm)))  # a unit's prefill comes first, and its step
+        assert engine.steps
+        last_seen_s = -runtime.silent_s(0.0)
+        begin(runtime, engine, 3)
+        await heard.until(lambda: bool(heard.of(3, Warm)))
+        assert -runtime.silent_s(0.0) == last_seen_s
+
+
 async def test_a_unit_that_never_stops_is_cut_at_its_limit_and_says_so() -> None:
     engine = NullEngine(slots=1, frames_of=lambda _: 10**9)
     async with running(engine) as (runtime, heard):

@@ -266,6 +266,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         way `next_wake` tells when to go on."""
         for _ in range(20_000):
             self.run(1)
+            self.order_prefill()  # the end of one prefill may be the time for the next
             if self.flying or self.orders:
                 continue
             if (wake_s := self.scheduler.next_wake()) is None:
