@@ -33,6 +33,7 @@ class TimedHttp(H11Protocol):
         self._handshake_s = handshake_s
         self._deadline: asyncio.TimerHandle | None = None
         self._waits_for: object = None
+        self._is_socket = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -47,6 +48,7 @@ class TimedHttp(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._unwatch()
+        self._is_socket = True  # h11 still waits for the end of a request that is over
         super().handle_websocket_upgrade(event)
         protocol = self.transport.get_protocol()
         if isinstance(protocol, WebSocketsSansIOProtocol) and not self.transport.is_closing():
@@ -60,7 +62,9 @@ class TimedHttp(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """One deadline for the headers and one for the body; more bytes do not put it off."""
+        """One deadline for the headers and one for the body; more bytes do not put it off. A WebSocket has none."""
+        if self._is_socket:
+            return
         state = self.conn.their_state
         if state is self._waits_for and self._deadline is not None:
             return

@@ -99,6 +99,21 @@ async def test_fault_62_a_proxy_that_drops_quiet_sockets_never_sees_one() -> Non
         assert network.resets == 0
 
 
+@pytest.mark.slow
+async def test_fault_62_a_proxy_that_drops_sockets_after_55_s_lets_one_live_for_five_minutes() -> None:
+    with running() as server:
+        async with (
+            network_before(server.port, quiet_limit_s=55.0) as network,
+            connect(url(network), ping_interval=None) as socket,
+        ):
+            caller = Caller(socket)
+            await caller.hear("ready")
+            await asyncio.sleep(300)
+            messages = await caller.turn("Still here after five minutes.", format="pcm")
+        assert messages[-1]["reason"] == "stop"
+        assert network.resets == 0
+
+
 async def test_fault_54_a_slow_network_slows_its_own_caller_alone(server: Server) -> None:
     text = "The neighbour hears this sentence at its own pace. "
 
