@@ -27,7 +27,8 @@ TEXT = (
 UNITS = 5
 """The first sentence is begun at its comma."""
 LONGEST_PAUSE_S = 1.0
-"""Between sentences of unhurried speech. The voice's own pauses are 0.4 to 0.8 s long."""
+"""Between sentences of unhurried speech. The voice's own pauses are 0.4 to 0.8 s long: it ends every unit with as much
+quiet, at a comma too, where a person would pause for half of that."""
 WIDEST_LEVEL_DB = 3.0
 """From the stream's median; a little more than a listener notices."""
 

@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from kingfisher_client import AsyncClient, ConnectFailed
 from websockets.asyncio.client import connect
 
 from tests.certificates import self_signed
@@ -33,6 +34,19 @@ async def test_sockets_and_requests_come_over_tls(certificate: tuple[Path, Path]
 
         assert await asyncio.to_thread(health) == 200
         assert any("wss://" in line for line in server.log)
+
+
+async def test_our_own_client_trusts_what_the_machine_trusts(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cert, key = certificate
+    with running(config={"tls_cert": str(cert), "tls_key": str(key)}) as server:
+        address = f"wss://127.0.0.1:{server.port}/v1/tts/live"
+        with pytest.raises(ConnectFailed, match="certificate"):
+            await AsyncClient(address).connect()
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+        async with AsyncClient(address) as client:
+            assert [audio.data async for audio in client.speak("Some words.", format="pcm")]
 
 
 async def test_a_certificate_that_cannot_be_used_is_named_and_ends_the_process(
