@@ -281,9 +281,12 @@ def train_codec(
 
 
 def share_done(trainer: CodecTrainer) -> float:
-    """How much of the stretch is over."""
+    """How much of the stretch is over; one without steps is over at once."""
     stretch = trainer.stretch
-    return trainer.steps_done / stretch.steps if stretch.steps is not None else trainer.seconds_done / stretch.seconds
+    done, whole = (
+        (trainer.seconds_done, stretch.seconds) if stretch.steps is None else (trainer.steps_done, stretch.steps)
+    )
+    return done / whole if whole else 1.0
 
 
 def codec_config_of(checkpoint: Path) -> CodecConfig:

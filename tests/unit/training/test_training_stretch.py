@@ -19,6 +19,7 @@ from engine.training.checkpoint import save_checkpoint
 from engine.training.clips import read_clips, unpack_samples
 from engine.training.corpus import CorpusLine, write_corpus
 from engine.training.speech import LABEL_SAMPLES, Speech
+from engine.training.spoken_codes import load_codes
 from engine.training.stretch import bring_home, kept_speech, train_in_slices
 from tests.tiny_model import CODEC
 
@@ -148,6 +149,13 @@ def test_the_codec_command_in_two_parts_equals_one(machine: Path, tmp_path: Path
         for key, value in tensors.items():
             assert torch.equal(value, parts[name][key]), (name, key)
     assert sorted(path.name for path in (machine / "out").iterdir()) == ["stretch.tar.0"]
+
+
+def test_without_steps_a_corpus_is_only_brought_home_as_codes(machine: Path) -> None:
+    options = ["--data", str(machine / "data"), "--shape", str(machine / "shape"), "--keep", str(machine / "keep")]
+    options += ["--out", str(machine / "out"), "--seconds", "60", "--steps", "0", "--device", "cpu", "--codes"]
+    assert main(["codec", *options]) == 0
+    assert load_codes(machine / "keep" / "home" / "codes").lengths.tolist() == [40, 40]
 
 
 def test_samples_become_two_folders_of_the_same_clips(machine: Path, tmp_path: Path) -> None:
