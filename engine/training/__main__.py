@@ -90,7 +90,7 @@ def _codec(options: argparse.Namespace) -> int:
     from engine.training.teacher import load_teacher
 
     _fast_matrices()
-    home, state, device = options.keep / "home", options.keep / "codec.pt", torch.device(options.device)
+    home, state, device = options.keep / "codec-home", options.keep / "codec.pt", torch.device(options.device)
     home.mkdir(parents=True, exist_ok=True)
     corpus = read_corpus(options.data / "corpus.xz")[: options.lines]
     speech = kept_speech(
@@ -154,7 +154,7 @@ def _dualar(options: argparse.Namespace) -> int:
     from engine.training.stretch import bring_home, train_in_slices
 
     _fast_matrices()
-    home, state = options.keep / "home", options.keep / "dualar.pt"
+    home, state = options.keep / "dualar-home", options.keep / "dualar.pt"
     home.mkdir(parents=True, exist_ok=True)
     tokenizer, codec = Tokenizer(options.model), CodecConfig.read(options.model)
     rows = RowMaker(

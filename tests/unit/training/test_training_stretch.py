@@ -138,10 +138,10 @@ def test_the_codec_command_in_two_parts_equals_one(machine: Path, tmp_path: Path
     (other / "speech.pt").write_bytes((machine / "keep" / "speech.pt").read_bytes())
     command(machine / "keep", "out")
     command(other, "out-2", "--limit", "0")
-    assert not (other / "home" / "codes").exists()
+    assert not (other / "codec-home" / "codes").exists()
     command(other, "out-2")
     whole, parts = (
-        {f.relative_to(keep): load_file(str(f)) for f in sorted((keep / "home").glob("*/*.safetensors"))}
+        {f.relative_to(keep): load_file(str(f)) for f in sorted((keep / "codec-home").glob("*/*.safetensors"))}
         for keep in (machine / "keep", other)
     )
     assert whole.keys() == parts.keys()
@@ -155,7 +155,7 @@ def test_without_steps_a_corpus_is_only_brought_home_as_codes(machine: Path) -> 
     options = ["--data", str(machine / "data"), "--shape", str(machine / "shape"), "--keep", str(machine / "keep")]
     options += ["--out", str(machine / "out"), "--seconds", "60", "--steps", "0", "--device", "cpu", "--codes"]
     assert main(["codec", *options]) == 0
-    assert load_codes(machine / "keep" / "home" / "codes").lengths.tolist() == [40, 40]
+    assert load_codes(machine / "keep" / "codec-home" / "codes").lengths.tolist() == [40, 40]
 
 
 def test_samples_become_two_folders_of_the_same_clips(machine: Path, tmp_path: Path) -> None:
