@@ -44,11 +44,17 @@ def _correctness(options: argparse.Namespace) -> int:
     for row in report.codebooks:
         table.add_row(str(row.codebook), f"{row.kl:.5f}", f"{row.top1:.3f}")
     console.print(table)
+    for text, found in zip(SENTENCES, report.differences, strict=True):
+        for d in found:
+            console.print(f"frame {d.frame}, codebook {d.codebook}: another token, margin {d.margin:.4f}: {text}")
+    console.print(f"bf16 rounding changes margins by {report.noise:.4f} at most")
     told = "nobody listened" if report.word_difference is None else f"{report.word_difference:.3f}"
     console.print(f"words that differ: {told}")
     if options.json:
         figures = {
             "followed": report.followed,
+            "differences": [[[d.frame, d.codebook, d.margin] for d in found] for found in report.differences],
+            "noise": report.noise,
             "kl": [row.kl for row in report.codebooks],
             "top1": [row.top1 for row in report.codebooks],
             "word_difference": report.word_difference,
