@@ -12,7 +12,7 @@ struct AddNormParams {
     Product delta;       // [rows, dim], or values null
     const u16* weight;   // bf16 [dim]
     u16* out_bf16;       // [B, dim] or null
-    u8* out_fp8;         // [B, dim] or null; then out_scale [B]
+    u8* out_fp8;         // [B, 2, dim] or null; then out_scale [B]
     float* out_scale;
     float* out_float;    // [B, dim] or null: the normed row at full precision
     float* out_sum;      // [B, dim] or null: the residual itself, for models whose fast input is not normed
@@ -21,10 +21,6 @@ struct AddNormParams {
     int dim;             // a multiple of 4, at most 4 * KF_QUADS * threads
     float eps;
 };
-
-KF_DEVICE float4 unpack_bf16(uint2 bits) {
-    return make_float4(bf16_low(bits.x), bf16_high(bits.x), bf16_low(bits.y), bf16_high(bits.y));
-}
 
 KF_KERNEL_EARLY(add_norm, AddNormParams, ADD_NORM_THREADS) {
     KF_SHARED(shared);
@@ -48,7 +44,7 @@ KF_KERNEL_EARLY(add_norm, AddNormParams, ADD_NORM_THREADS) {
         if (i >= p.dim) continue;
         v[q] = *reinterpret_cast<const float4*>(p.x + row * p.dim + i);
         if (!p.delta.values) continue;
-        float4 d = unpack_bf16(*reinterpret_cast<const uint2*>(p.delta.values + row * p.dim + i)), s = scale[q];
+        float4 d = raw_quad(p.delta, row, p.dim, i), s = scale[q];
         v[q] = make_float4(v[q].x + d.x * row_scale * s.x, v[q].y + d.y * row_scale * s.y,
                            v[q].z + d.z * row_scale * s.z, v[q].w + d.w * row_scale * s.w);
     }
@@ -73,6 +69,6 @@ KF_KERNEL_EARLY(add_norm, AddNormParams, ADD_NORM_THREADS) {
 #pragma unroll
     for (int q = 0; q < QUADS; q++) {
         int i = 4 * (threadIdx.x + q * ADD_NORM_THREADS);
-        if (i < p.dim) store_quad(v[q], out_row * p.dim + i, p.out_bf16, p.out_fp8, to_fp8);
+        if (i < p.dim) store_quad(v[q], out_row, p.dim, i, p.out_bf16, p.out_fp8, to_fp8);
     }
 }

@@ -157,7 +157,7 @@ KF_KERNEL_RESIDENT(attention_attend_prompt, AttendParams, ATTEND_THREADS, 3) {
 struct CombineParams {
     const float* partial;
     const float* stats;
-    u16* out_bf16;    // [B, H * D], or null and out_fp8 with out_scale [B]
+    u16* out_bf16;    // [B, H * D], or null and out_fp8 [B, 2, H * D] with out_scale [B]
     u8* out_fp8;
     float* out_scale;
     int heads;
@@ -201,5 +201,5 @@ KF_KERNEL(attention_combine, CombineParams, COMBINE_THREADS) {
     }
     float to_fp8 = 0.0f;
     if (p.out_fp8) to_fp8 = fp8_scale(block_max<COMBINE_THREADS>(largest_of(sum), scratch), p.out_scale + row);
-    if (inside) store_quad(sum, row * width + i, p.out_bf16, p.out_fp8, to_fp8);
+    if (inside) store_quad(sum, row, width, i, p.out_bf16, p.out_fp8, to_fp8);
 }

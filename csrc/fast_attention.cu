@@ -20,7 +20,7 @@ struct FastAttentionParams {
     const float* rope;  // [K, D/2, 2]
     u16* keys;          // bf16 [B, K, KV_HEADS, D], of this layer
     u16* values;
-    u16* out_bf16;      // [B * tokens, HEADS * D], or null and out_fp8 with out_scale [B * tokens]
+    u16* out_bf16;      // [B * tokens, HEADS * D], or null and out_fp8 [B * tokens, 2, HEADS * D] with out_scale
     u8* out_fp8;
     float* out_scale;
     int first;          // position of the first token
@@ -117,12 +117,18 @@ KF_KERNEL(fast_attention, FastAttentionParams, FAST_ATTENTION_THREADS) {
         out[i] /= total;
         amax = fmaxf(amax, fabsf(out[i]));
     }
-    long long place = static_cast<long long>(blockIdx.x) * HEADS * D + head * D + warp_lane() * PER_LANE;
+    long long row = blockIdx.x;
+    int column = head * D + warp_lane() * PER_LANE;
     if (!p.out_fp8) {
-        store_bf16(p.out_bf16 + place, out);
+        store_bf16(p.out_bf16 + row * HEADS * D + column, out);
         return;
     }
-    float to_fp8 = fp8_scale(block_max<FAST_ATTENTION_THREADS>(amax, scratch), p.out_scale + blockIdx.x);
-    for (int i = 0; i < PER_LANE; i += 2)
-        *reinterpret_cast<u16*>(p.out_fp8 + place + i) = ptx::pack_e4m3(out[i] * to_fp8, out[i + 1] * to_fp8);
+    float to_fp8 = fp8_scale(block_max<FAST_ATTENTION_THREADS>(amax, scratch), p.out_scale + row);
+    u8* to = p.out_fp8 + row * 2 * HEADS * D + column;
+    for (int i = 0; i < PER_LANE; i += 2) {
+        u16 first, second;
+        split_terms(out[i] * to_fp8, out[i + 1] * to_fp8, first, second);
+        *reinterpret_cast<u16*>(to + i) = first;
+        *reinterpret_cast<u16*>(to + HEADS * D + i) = second;
+    }
 }

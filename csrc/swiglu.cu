@@ -7,7 +7,7 @@ constexpr int SWIGLU_THREADS = 512;
 
 struct SwigluParams {
     Product gate_up;   // [rows, 2 * width]: gates, then ups
-    u16* out_bf16;     // [rows, width], or null and out_fp8 [rows, width] with out_scale [rows]
+    u16* out_bf16;     // [rows, width], or null and out_fp8 [rows, 2, width] with out_scale [rows]
     u8* out_fp8;
     float* out_scale;
     int width;         // a multiple of 4, at most 4 * KF_QUADS * threads
@@ -17,7 +17,6 @@ KF_KERNEL_EARLY(swiglu, SwigluParams, SWIGLU_THREADS) {
     KF_SHARED(shared);
     float* scratch = reinterpret_cast<float*>(shared);
     long long row = blockIdx.x;
-    const u16* gates = p.gate_up.values + row * 2 * p.width;
     const float* scales = p.gate_up.channel_scale;
     float4 v[QUADS], gate_scales[QUADS], up_scales[QUADS];
     float amax = 0.0f;
@@ -36,13 +35,12 @@ KF_KERNEL_EARLY(swiglu, SwigluParams, SWIGLU_THREADS) {
         int i = 4 * (threadIdx.x + q * SWIGLU_THREADS);
         v[q] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (i >= p.width) continue;
-        uint2 g = *reinterpret_cast<const uint2*>(gates + i);
-        uint2 u = *reinterpret_cast<const uint2*>(gates + p.width + i);
+        float4 g = raw_quad(p.gate_up, row, 2 * p.width, i), u = raw_quad(p.gate_up, row, 2 * p.width, p.width + i);
         float4 gs = gate_scales[q], us = up_scales[q];
-        v[q] = make_float4(silu(bf16_low(g.x) * row_scale * gs.x) * (bf16_low(u.x) * row_scale * us.x),
-                           silu(bf16_high(g.x) * row_scale * gs.y) * (bf16_high(u.x) * row_scale * us.y),
-                           silu(bf16_low(g.y) * row_scale * gs.z) * (bf16_low(u.y) * row_scale * us.z),
-                           silu(bf16_high(g.y) * row_scale * gs.w) * (bf16_high(u.y) * row_scale * us.w));
+        v[q] = make_float4(silu(g.x * row_scale * gs.x) * (u.x * row_scale * us.x),
+                           silu(g.y * row_scale * gs.y) * (u.y * row_scale * us.y),
+                           silu(g.z * row_scale * gs.z) * (u.z * row_scale * us.z),
+                           silu(g.w * row_scale * gs.w) * (u.w * row_scale * us.w));
         amax = fmaxf(amax, largest_of(v[q]));
     }
     float to_fp8 = 0.0f;
@@ -50,6 +48,6 @@ KF_KERNEL_EARLY(swiglu, SwigluParams, SWIGLU_THREADS) {
 #pragma unroll
     for (int q = 0; q < QUADS; q++) {
         int i = 4 * (threadIdx.x + q * SWIGLU_THREADS);
-        if (i < p.width) store_quad(v[q], row * p.width + i, p.out_bf16, p.out_fp8, to_fp8);
+        if (i < p.width) store_quad(v[q], row, p.width, i, p.out_bf16, p.out_fp8, to_fp8);
     }
 }

@@ -74,20 +74,51 @@ KF_DEVICE float fp8_scale(float amax, float* scale) {
     return E4M3_MAX / floored;
 }
 
-// Four values as bf16, or as E4M3 after multiplying by to_fp8.
-KF_DEVICE void store_quad(float4 v, long long place, u16* as_bf16, u8* as_fp8, float to_fp8) {
+// An activation in FP8 is two rows of E4M3 that share a scale: the value is scale * (first + second / TERM_STEP). The second
+// row is what rounding the first has left, so together they have eight significant bits, as bf16 has. What is left is at
+// most half a step of 32, so it stays in range; TERM_STEP is a power of two, so nothing is rounded on the way.
+constexpr float TERM_STEP = 16.0f;
+
+// Two values, scaled already, as a pair of E4M3 in each of the two terms.
+KF_DEVICE void split_terms(float x, float y, u16& first, u16& second) {
+    first = ptx::pack_e4m3(x, y);
+    u32 rounded = ptx::unpack_e4m3(first);
+    second = ptx::pack_e4m3((x - f16_low(rounded)) * TERM_STEP, (y - f16_high(rounded)) * TERM_STEP);
+}
+
+// Four values from `column` of a row, as bf16 [rows, width], or as E4M3 [rows, 2, width] after multiplying by to_fp8.
+KF_DEVICE void store_quad(float4 v, long long row, int width, int column, u16* as_bf16, u8* as_fp8, float to_fp8) {
     if (as_fp8) {
-        u32 low = ptx::pack_e4m3(v.x * to_fp8, v.y * to_fp8), high = ptx::pack_e4m3(v.z * to_fp8, v.w * to_fp8);
-        *reinterpret_cast<u32*>(as_fp8 + place) = low | high << 16;
+        u16 first[2], second[2];
+        split_terms(v.x * to_fp8, v.y * to_fp8, first[0], second[0]);
+        split_terms(v.z * to_fp8, v.w * to_fp8, first[1], second[1]);
+        u8* to = as_fp8 + row * 2 * width + column;
+        *reinterpret_cast<u32*>(to) = first[0] | static_cast<u32>(first[1]) << 16;
+        *reinterpret_cast<u32*>(to + width) = second[0] | static_cast<u32>(second[1]) << 16;
     } else {
-        *reinterpret_cast<uint2*>(as_bf16 + place) = make_uint2(ptx::pack_bf16(v.x, v.y), ptx::pack_bf16(v.z, v.w));
+        u16* to = as_bf16 + row * width + column;
+        *reinterpret_cast<uint2*>(to) = make_uint2(ptx::pack_bf16(v.x, v.y), ptx::pack_bf16(v.z, v.w));
     }
 }
 
-// What a matrix product left behind: raw bf16, times the scale of its row (of activations) and channel (of weights).
-// Null scales mean a bf16 product that needs none.
+// What a matrix product left behind: raw bf16. Of an FP8 product one row for each term of its input, times the scale of its
+// row (of activations) and channel (of weights); null scales mean a bf16 product with one row and no scales.
 struct Product {
-    const u16* values;          // [rows, width]
+    const u16* values;          // [rows, width], or [rows, 2, width] where scaled
     const float* row_scale;     // [rows] or null
     const float* channel_scale; // [width] or null
 };
+
+KF_DEVICE float4 unpack_bf16(uint2 bits) {
+    return make_float4(bf16_low(bits.x), bf16_high(bits.x), bf16_low(bits.y), bf16_high(bits.y));
+}
+
+// Four neighbouring values of a product of `width` columns, terms joined, still to be scaled.
+KF_DEVICE float4 raw_quad(const Product& product, long long row, int width, int column) {
+    if (!product.row_scale) return unpack_bf16(*reinterpret_cast<const uint2*>(product.values + row * width + column));
+    const u16* from = product.values + row * 2 * width + column;
+    float4 first = unpack_bf16(*reinterpret_cast<const uint2*>(from));
+    float4 second = unpack_bf16(*reinterpret_cast<const uint2*>(from + width));
+    return make_float4(first.x + second.x / TERM_STEP, first.y + second.y / TERM_STEP, first.z + second.z / TERM_STEP,
+                       first.w + second.w / TERM_STEP);
+}

@@ -8,17 +8,15 @@ template <int per_lane>
 KF_DEVICE void load_head(const Product& product, int row, int width, int column, float (&v)[per_lane]) {
     static_assert(per_lane == 2 || per_lane == 4, "heads of 64 or 128");
     column += warp_lane() * per_lane;
-    const u16* from = product.values + static_cast<long long>(row) * width + column;
     if constexpr (per_lane == 4) {
-        uint2 bits = *reinterpret_cast<const uint2*>(from);
-        v[2] = bf16_low(bits.y);
-        v[3] = bf16_high(bits.y);
-        v[0] = bf16_low(bits.x);
-        v[1] = bf16_high(bits.x);
+        float4 quad = raw_quad(product, row, width, column);
+        v[0] = quad.x, v[1] = quad.y, v[2] = quad.z, v[3] = quad.w;
     } else {
-        u32 bits = *reinterpret_cast<const u32*>(from);
-        v[0] = bf16_low(bits);
-        v[1] = bf16_high(bits);
+        int terms = product.row_scale ? 2 : 1;
+        const u16* from = product.values + static_cast<long long>(row) * terms * width + column;
+        u32 first = *reinterpret_cast<const u32*>(from), second = terms == 2 ? *reinterpret_cast<const u32*>(from + width) : 0;
+        v[0] = bf16_low(first) + bf16_low(second) / TERM_STEP;
+        v[1] = bf16_high(first) + bf16_high(second) / TERM_STEP;
     }
     if (!product.row_scale) return;
     float scale = product.row_scale[row];

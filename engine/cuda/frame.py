@@ -56,7 +56,7 @@ class _StackBuffers:
     gated: Activation
     qkv: Tensor
     projected: Tensor
-    """Output of wo and of down, bf16 [rows, C]."""
+    """Output of wo and of down, as a `Product` wants it."""
     gate_up: Tensor
 
     @classmethod
@@ -67,17 +67,21 @@ class _StackBuffers:
         def activation(width: int) -> Activation:
             if not fp8:
                 return Activation(bf16(width), None)
-            values = torch.zeros((rows, width), dtype=torch.float8_e4m3fn, device=device)
+            values = torch.zeros((rows, 2, width), dtype=torch.float8_e4m3fn, device=device)
             return Activation(values, torch.zeros(rows, device=device))
+
+        def product(width: int) -> Tensor:
+            terms = (2,) if fp8 else ()
+            return torch.zeros((rows, *terms, width), dtype=torch.bfloat16, device=device)
 
         return cls(
             x=torch.zeros((rows, stack.dim), device=device),
             hidden=activation(stack.dim),
             attended=activation(stack.q_width),
             gated=activation(stack.ffn_dim),
-            qkv=bf16(stack.q_width + 2 * stack.kv_width),
-            projected=bf16(stack.dim),
-            gate_up=bf16(2 * stack.ffn_dim),
+            qkv=product(stack.q_width + 2 * stack.kv_width),
+            projected=product(stack.dim),
+            gate_up=product(2 * stack.ffn_dim),
         )
 
 

@@ -1,8 +1,10 @@
 """Matrix products of the decode step, in bf16 or in FP8.
 
-With one scale per output channel of a weight and one per row of an activation, the product itself runs without scales
-through cuBLASLt's fastest path; the raw sums (at most 448 * 448 * K, far inside bf16's range) are rescaled by the
-kernel that consumes them, which reads them anyway. So row-wise accuracy costs no extra launch. Weights whose scales
+FP8 here is weights with one scale per output channel, and activations in two terms with one scale per row: twice the
+rows, which cost little where reading weights is what takes the time, for inputs as exact as in bf16 (one term costs a
+trained model as much as FP8 weights do: loadtest/LOG.md). The product itself runs without scales through cuBLASLt's
+fastest path; the raw sums (at most 448 * 448 * K, far inside bf16's range) are joined and rescaled by the kernel that
+consumes them, which reads them anyway. So neither terms nor row-wise scales cost an extra launch. Weights whose scales
 change along K (bsgemm, mxfp8) go through our own kernels, which apply them.
 """
 
@@ -44,19 +46,19 @@ class Fp8Linear:
     unit: Tensor
 
     def __call__(self, kernels: Kernels, x: Activation, out: Tensor) -> Product:
-        """x E4M3 [B, K] with row scales -> out bf16 [B, N], unscaled; the scales go with it."""
+        """x E4M3 [B, 2, K] with row scales -> out bf16 [B, 2, N], unscaled; the scales go with it."""
         rows = out.shape[0]
         assert x.scale is not None, "an FP8 product needs an FP8 activation"
-        expect(x.values, "x", (rows, self.weight.shape[1]), torch.float8_e4m3fn)
+        expect(x.values, "x", (rows, 2, self.weight.shape[1]), torch.float8_e4m3fn)
         expect(x.scale, "x scale", (rows,), torch.float32)
         torch._scaled_mm(
-            x.values,
+            x.values.flatten(0, 1),
             self.weight.T,
             scale_a=self.unit,
             scale_b=self.unit,
             out_dtype=torch.bfloat16,
             use_fast_accum=True,
-            out=out,
+            out=out.flatten(0, 1),
         )
         return Product(out, x.scale, self.scale)
 

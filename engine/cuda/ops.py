@@ -36,7 +36,8 @@ REDUCE_SCRATCH_BYTES, ATTEND_WARPS, PREPARE_HEADS, COMBINE_THREADS = 128, 4, 8, 
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """Input of a matrix product: bf16 [B, width], or E4M3 [B, width] with one fp32 scale per row [B]."""
+    """Input of a matrix product: bf16 [B, width], or E4M3 [B, 2, width] with one fp32 scale per row [B]: the value is
+    scale * (first + second / 16), which keeps the eight significant bits of bf16 (csrc/common/numeric.cuh)."""
 
     values: Tensor
     scale: Tensor | None
@@ -47,7 +48,8 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Output of a matrix product: raw bf16 [B, width], to be multiplied by row and channel scales where given."""
+    """Output of a matrix product: bf16 [B, width], or raw bf16 [B, 2, width], one row for each term of the input, to be
+    joined and multiplied by row [B] and channel [width] scales."""
 
     values: Tensor
     row_scale: Tensor | None
@@ -74,7 +76,8 @@ class _Product(Structure):
 def _product(product: Product | None, rows: int, width: int) -> _Product:
     if product is None:
         return _Product(None, None, None)
-    expect(product.values, "product", (rows, width), torch.bfloat16)
+    terms = () if product.row_scale is None else (2,)
+    expect(product.values, "product", (rows, *terms, width), torch.bfloat16)
     if product.row_scale is not None:
         expect(product.row_scale, "row scale", (rows,), torch.float32)
     if product.channel_scale is not None:
@@ -89,7 +92,7 @@ def _output(out: Activation | None, rows: int, width: int) -> tuple[int | None, 
     if out.scale is None:
         expect(out.values, "output", (rows, width), torch.bfloat16)
         return pointer(out.values), None, None
-    expect(out.values, "output", (rows, width), torch.float8_e4m3fn)
+    expect(out.values, "output", (rows, 2, width), torch.float8_e4m3fn)
     expect(out.scale, "output scale", (rows,), torch.float32)
     return None, pointer(out.values), pointer(out.scale)
 
@@ -219,7 +222,7 @@ class _SwigluParams(Structure):
 
 def swiglu(kernels: Kernels, gate_up: Product, out: Activation) -> None:
     """gate_up [B, 2F], gates first -> out [B, F] = silu(gate) * up."""
-    rows, width = out.values.shape
+    rows, width = out.values.shape[0], out.values.shape[-1]
     params = _SwigluParams(_product(gate_up, rows, 2 * width), *_output(out, rows, width), width)
     spec = KernelSpec("swiglu.cu", "swiglu", SWIGLU_THREADS, _SwigluParams, _quads(width, SWIGLU_THREADS))
     kernels.launch(spec, (rows, 1, 1), params, shared_bytes=REDUCE_SCRATCH_BYTES)
