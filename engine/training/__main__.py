@@ -1,4 +1,4 @@
-"""The pipeline's commands: data, codec, dualar, export, evaluate. Each imports only what it needs."""
+"""The pipeline's commands: data, codec, dualar, export, grid, evaluate. Each imports only what it needs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _codec_options(commands.add_parser("codec", help="one stretch of training the codec"))
     _dualar_options(commands.add_parser("dualar", help="one stretch of training the AR model"))
     _export_options(commands.add_parser("export", help="checkpoints to a model folder with its card"))
+    _grid_options(commands.add_parser("grid", help="move a model folder's weights to where FP8 holds them exactly"))
     _evaluate_options(commands.add_parser("evaluate", help="figures and gates; exits with 1 if a gate is not met"))
     options = parser.parse_args(arguments)
-    run = {"data": _data, "codec": _codec, "dualar": _dualar, "export": _export, "evaluate": _evaluate}
+    run = {"data": _data, "codec": _codec, "dualar": _dualar, "export": _export, "grid": _grid, "evaluate": _evaluate}
     return run[options.command](options)
 
 
@@ -214,6 +215,17 @@ def _export(options: argparse.Namespace) -> int:
     if options.voices:
         for voice in sorted({clip.voice for clip in read_clips(options.voices)}):
             export_voice(options.out, options.voices, voice, options.voice_clip)
+    return 0
+
+
+def _grid_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", type=Path, required=True, help="changed in place")
+
+
+def _grid(options: argparse.Namespace) -> int:
+    from engine.training.fp8_grid import put_on_grid
+
+    put_on_grid(options.model)
     return 0
 
 
