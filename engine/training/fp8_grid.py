@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from engine.api import Sampling
@@ -24,12 +24,13 @@ from engine.backends.reference import ReferenceBackend
 from engine.codec.codec import Codec
 from engine.model.dual_ar import DualAR
 from engine.prompt import PromptBuilder
-from engine.quant.formats import AMAX_FLOOR, E4M3_MAX, PER_ROW, quantise
+from engine.quant.formats import AMAX_FLOOR, E4M3_MAX
 from engine.quant.model import is_product
-from engine.stored_model import StoredModel, open_model
+from engine.stored_model import open_model
 from engine.tokenizer import Tokenizer
 from engine.training.texts import agent_sentences
 from engine.voices import read_voices
+from engine.weights import to_raw_names
 
 __all__ = ["onto_grid", "put_on_grid", "speech_of"]
 
@@ -88,35 +89,34 @@ def _scales(weight: Tensor, importance: Tensor) -> Tensor:
     return scale
 
 
-def put_on_grid(folder: Path) -> None:
-    """Moves the products of a model folder in plain floats onto the grid, in place. Raises what opening it raises."""
-    stored = open_model(folder)
-    grams = _grams(stored.in_fp32(), speech_of(folder))
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in stored.tensors.items():
-        assert isinstance(tensor, Tensor), "a checkpoint in FP8 is on its grid"
-        tensors[name] = onto_grid(tensor, grams[name]).to(tensor.dtype) if is_product(name) else tensor
-    _check(stored, tensors)
-    save_file(tensors, str(folder / "model.safetensors"))
-
-
-def _check(stored: StoredModel, tensors: dict[str, Tensor]) -> None:
-    for name, tensor in tensors.items():
+def put_on_grid(folder: Path, *, sentences: int = SENTENCES) -> None:
+    """Moves the products of a model folder in plain floats onto the grid, in place, after hearing it say so many
+    sentences. Raises what opening it raises."""
+    grams = _grams(open_model(folder).in_fp32(), speech_of(folder, sentences))
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    for stored_name, tensor in tensors.items():
+        (name,) = to_raw_names({stored_name: tensor})
         if is_product(name):
-            assert torch.equal(quantise(tensor, PER_ROW).dequantised(), tensor.float()), f"{name} left the grid"
-            assert torch.equal(tensor.bfloat16().float(), tensor.float()), f"{name} is not exact in bf16"
-    assert tensors.keys() == stored.tensors.keys()
+            tensors[stored_name] = _in_dtype(onto_grid(tensor, grams[name]), tensor.dtype)
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
+def _in_dtype(grid: Tensor, dtype: torch.dtype) -> Tensor:
+    stored = grid.to(dtype)
+    assert torch.equal(stored.float(), grid), "weights so small that they leave the grid when they are stored"
+    return stored
 
 
 @torch.inference_mode()
-def speech_of(folder: Path) -> list[Tensor]:
+def speech_of(folder: Path, sentences: int) -> list[Tensor]:
     """How a model says sentences from our templates, voices in turn: columns int64 [1+K, T] of prompt and speech."""
     model, codec = open_model(folder).in_fp32(), Codec.load(folder)
     backend = ReferenceBackend(model, codec, slots=1, context_tokens=CONTEXT)
     prompts = PromptBuilder(Tokenizer(folder), codec.config.n_codebooks)
     voices = list(read_voices(folder, codec.config.codebook_sizes).values())
     spoken = []
-    for n, text in enumerate(agent_sentences(SENTENCES, seed=1)):
+    for n, text in enumerate(agent_sentences(sentences, seed=1)):
         prompt = np.concatenate([prompts.prefix(voices[n % len(voices)]), prompts.turn(text)], axis=1)
         backend.prefill(0, prompt[:, :-1], 0)
         backend.arm(0, prompt[:, -1], prompt.shape[1] - 1, SAMPLING)
