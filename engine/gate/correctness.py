@@ -6,7 +6,7 @@
 * trained voices only: the words recognised in the sound of both.
 
 On a GPU both precisions run on the CUDA backend. On a CPU the reference backend plays both, with weights rounded as the
-device stores them: per output channel to E4M3, activations in fp16 (what decode uses; see `engine.cuda.frame_kernel`).
+device stores them, per output channel to E4M3, and inputs as it rounds them, to two terms of E4M3.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from engine.gate.decisions import (
 from engine.load import load_model
 from engine.model.dual_ar import DualAR
 from engine.prompt import PromptBuilder
-from engine.quant.formats import PER_ROW, quantise
+from engine.quant.formats import PER_ROW, in_two_terms, quantise
 from engine.stored_model import open_model
 from engine.tokenizer import Tokenizer
 from engine.voices import read_voices
@@ -95,11 +95,13 @@ class Report:
 
 
 def round_to_fp8_(model: DualAR) -> None:
-    """Weights of the layers' products as the device stores them, and their inputs in fp16."""
+    """Weights of the layers' products as the device stores them, and their inputs as it rounds them."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) and "layers." in name:
             module.weight.data = quantise(module.weight.data, PER_ROW).dequantised()
-            module.register_forward_pre_hook(lambda _, inputs: (inputs[0].half().float(),))
+            module.register_forward_pre_hook(
+                lambda _, inputs: (in_two_terms(inputs[0].flatten(0, -2)).view(inputs[0].shape),)
+            )
 
 
 def _bf16(folder: Path) -> DualAR:

@@ -35,6 +35,7 @@ __all__ = [
     "Grouping",
     "LayoutError",
     "Quantised",
+    "in_two_terms",
     "quantise",
 ]
 
@@ -43,6 +44,7 @@ AMAX_FLOOR = 1e-10
 E4M3_MAX_MANTISSA, E4M3_MAX_EXPONENT = 0.875, 9
 """448 is 0.875 * 2^9."""
 E8M0_BIAS = 127
+TERM_STEP = 16.0
 SMALLEST_NORMAL = 2.0**-126
 
 
@@ -131,6 +133,14 @@ def quantise(x: Tensor, grouping: Grouping) -> Quantised:
     scaled = tiles / scale.float()[:, None, :, None]
     values = scaled.clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
     return Quantised(values.reshape(x.shape), scale, grouping)
+
+
+def in_two_terms(x: Tensor) -> Tensor:
+    """Values [rows, K] -> fp32 [rows, K] as the GPU's FP8 products are given them (csrc/common/numeric.cuh): a row of
+    E4M3, and a second one 16 times finer for what rounding the first has left. Eight significant bits, as bf16 has."""
+    first = quantise(x, PER_ROW)
+    left = (x.float() / first.scale - first.values.float()) * TERM_STEP
+    return (first.values.float() + left.to(torch.float8_e4m3fn).float() / TERM_STEP) * first.scale
 
 
 def _scale(amax: Tensor, grouping: Grouping) -> Tensor:

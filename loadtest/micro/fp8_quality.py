@@ -17,7 +17,7 @@ from engine.gate.correctness import SENTENCES
 from engine.load import load_model
 from engine.model.dual_ar import DualAR, KvCache
 from engine.prompt import PromptBuilder
-from engine.quant.formats import GROUPS_128, MX_32, PER_ROW, PER_TENSOR, SQUARES_128, Grouping, quantise
+from engine.quant.formats import GROUPS_128, MX_32, PER_ROW, PER_TENSOR, SQUARES_128, Grouping, in_two_terms, quantise
 from engine.quant.model import is_product
 from engine.tokenizer import Tokenizer
 from engine.voices import read_voices
@@ -46,10 +46,15 @@ def rounded(grouping: Grouping) -> Round:
     return to_grid
 
 
+def two_terms(x: Tensor) -> Tensor:
+    return in_two_terms(x.flatten(0, -2)).view(x.shape)
+
+
 ROUNDINGS: dict[str, tuple[Round, Round]] = {
     "fp16 inputs": (bf16, fp16),
     "tensor": (rounded(PER_TENSOR), rounded(PER_TENSOR)),
     "row-wise": (rounded(PER_ROW), rounded(PER_ROW)),
+    "row-wise, two terms": (rounded(PER_ROW), two_terms),
     "w8a16": (rounded(PER_ROW), bf16),
     "w8a16, fp16 inputs": (rounded(PER_ROW), fp16),
     "bsgemm": (rounded(SQUARES_128), rounded(GROUPS_128)),

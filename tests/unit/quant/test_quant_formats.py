@@ -20,6 +20,7 @@ from engine.quant.formats import (
     Grouping,
     LayoutError,
     Quantised,
+    in_two_terms,
     quantise,
 )
 
@@ -178,3 +179,16 @@ def test_parts_that_do_not_go_together_are_refused() -> None:
         Quantised.joined([quantise(drawn(1), PER_ROW), quantise(drawn(1), MX_32)])
     with pytest.raises(LayoutError, match="one scale each"):
         Quantised.joined([quantise(drawn(1), PER_TENSOR)] * 2)
+
+
+def test_two_terms_have_eight_significant_bits_over_six_decades() -> None:
+    random = torch.Generator().manual_seed(5)
+    x = torch.randn(64, WIDTH, generator=random) * torch.logspace(0, -6, WIDTH)
+    scale = x.abs().amax(1, keepdim=True) / 448
+    error = (in_two_terms(x) - x).abs()
+    assert bool((error <= 1.01 * (x.abs() * 2.0**-8 + scale * 2.0**-14)).all())
+    assert float(error.square().mean()) < float((quantise(x, PER_ROW).dequantised() - x).square().mean()) / 200
+
+
+def test_a_row_of_zeros_is_zero_in_two_terms() -> None:
+    assert not in_two_terms(torch.zeros(2, WIDTH)).any()
