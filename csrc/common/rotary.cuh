@@ -3,39 +3,34 @@
 
 #include <common/numeric.cuh>
 
-// This lane's part of a head that begins at `column` of a product's row, scaled.
 template <int per_lane>
-KF_DEVICE void load_head(const Product& product, int row, int width, int column, float (&v)[per_lane]) {
+KF_DEVICE void load_bf16(const u16* from, float (&v)[per_lane]) {
     static_assert(per_lane == 2 || per_lane == 4, "heads of 64 or 128");
-    column += warp_lane() * per_lane;
     if constexpr (per_lane == 4) {
-        float4 quad = raw_quad(product, row, width, column);
+        float4 quad = unpack_bf16(*reinterpret_cast<const uint2*>(from));
         v[0] = quad.x, v[1] = quad.y, v[2] = quad.z, v[3] = quad.w;
     } else {
-        int terms = product.row_scale ? 2 : 1;
-        const u16* from = product.values + static_cast<long long>(row) * terms * width + column;
-        u32 first = *reinterpret_cast<const u32*>(from), second = terms == 2 ? *reinterpret_cast<const u32*>(from + width) : 0;
-        v[0] = bf16_low(first) + bf16_low(second) / TERM_STEP;
-        v[1] = bf16_high(first) + bf16_high(second) / TERM_STEP;
+        u32 pair = *reinterpret_cast<const u32*>(from);
+        v[0] = bf16_low(pair), v[1] = bf16_high(pair);
     }
+}
+
+// This lane's part of a head that begins at `column` of a product's row, terms joined, scaled.
+template <int per_lane>
+KF_DEVICE void load_head(const Product& product, int row, int width, int column, float (&v)[per_lane]) {
+    column += warp_lane() * per_lane;
+    const u16* from = product.values + static_cast<long long>(product.row_scale ? 2 * row : row) * width + column;
+    load_bf16(from, v);
     if (!product.row_scale) return;
-    float scale = product.row_scale[row];
-    for (int i = 0; i < per_lane; i++) v[i] *= scale * product.channel_scale[column + i];
+    float second[per_lane], scale = product.row_scale[row];
+    load_bf16(from + width, second);
+    for (int i = 0; i < per_lane; i++) v[i] = (v[i] + second[i] / TERM_STEP) * (scale * product.channel_scale[column + i]);
 }
 
 // This lane's part of a head, rounded to bf16, to contiguous memory.
 template <int per_lane>
 KF_DEVICE void store_bf16(u16* to, const float (&v)[per_lane]) {
     for (int i = 0; i < per_lane; i += 2) reinterpret_cast<u32*>(to)[i / 2] = ptx::pack_bf16(v[i], v[i + 1]);
-}
-
-template <int per_lane>
-KF_DEVICE void load_bf16(const u16* from, float (&v)[per_lane]) {
-    for (int i = 0; i < per_lane; i += 2) {
-        u32 bits = reinterpret_cast<const u32*>(from)[i / 2];
-        v[i] = bf16_low(bits);
-        v[i + 1] = bf16_high(bits);
-    }
 }
 
 // Lane l holds elements l * per_lane ..; a pair never straddles lanes. rope_row: cos, sin per pair.
