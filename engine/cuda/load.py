@@ -29,8 +29,7 @@ __all__ = ["choose_fp8", "kv_bytes_per_token", "make_backend", "make_random_back
 log = logging.getLogger(__name__)
 
 FP8_FROM_PARAMETERS = 1_000_000_000
-"""Reading weights is what a big model's time goes into. A small one's is not, and it follows its greedy path less well
-in FP8 (loadtest/LOG.md)."""
+"""Reading weights is what a big model's time goes into; a small one's is not."""
 RESERVE_BYTES = 4 << 30
 """For activations, graphs, the codec's state and the driver."""
 
