@@ -139,11 +139,6 @@ FAULTS = (
         "tests/integration/test_runtime.py::test_a_unit_that_never_stops_is_cut_at_its_limit_and_says_so",
     ),
     Fault(
-        "D", 31, "realtime/server/seat.py",
-        "                runtime.send(job.Cancel(session, job.UtteranceId(event.utterance)))", "                pass",
-        "tests/faults/test_faults_sharing.py::test_fault_31_a_cancel_is_answered_before_the_engine_does_another_thing",
-    ),
-    Fault(
         "D", 33, "realtime/protocol/context.py",
         "        if stream is None or utterance is None:\n            # It crossed",
         "        if False:\n            # It crossed",
