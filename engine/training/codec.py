@@ -200,8 +200,9 @@ class CodecTrainer:
 
     def _watch_usage(self, bottleneck: Quantized) -> None:
         for stage, usage in enumerate(self.usage):
-            counts = torch.bincount(bottleneck.codes[:, stage].flatten(), minlength=len(usage))
-            usage.lerp_(counts.float(), 0.01)
+            used = bottleneck.codes[:, stage].flatten()  # `bincount` would wait for the GPU
+            counts = torch.zeros_like(usage).scatter_add_(0, used, torch.ones_like(used, dtype=usage.dtype))
+            usage.lerp_(counts, 0.01)
 
     @torch.no_grad()
     def revive(self, bottleneck_latents: list[Tensor]) -> None:
