@@ -113,7 +113,7 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor | Quantised], *, sh
             flush()
         shard |= parts
     flush()
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for number, names in enumerate(shards):
         file = f"model-{number + 1:05}-of-{len(shards):05}.safetensors"
         (folder / f"shard-{number:05}.safetensors").rename(folder / file)
