@@ -30,6 +30,7 @@ laws() {
 
 gates() {
     "$python" -m realtime gate correctness --device cuda --no-listen --json "$out/correctness.json"
+    "$python" -m realtime gate performance
     "$python" -m realtime gate performance --write "$out/h200-s2pro.json" --commit "$(git rev-parse --short HEAD 2>/dev/null)"
 }
 

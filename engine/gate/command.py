@@ -1,4 +1,4 @@
-"""`kingfisher gate correctness | performance`: exit status 0 if the gate holds, 1 if not."""
+"""`kingfisher gate correctness | performance`: exit status 0 if the gate holds, 1 if not, 2 if it cannot be tried."""
 
 from __future__ import annotations
 
@@ -32,9 +32,14 @@ def _correctness(options: argparse.Namespace) -> int:
 
     from engine.gate.correctness import PATH_FRAMES, SENTENCES, compare
     from engine.load import BUNDLED_VOICE
+    from engine.tokenizer import TokenizerError
 
     folder = BUNDLED_VOICE if options.model == "bundled" else Path(options.model)
-    report = compare(folder, options.device, listens=not options.no_listen)
+    try:
+        report = compare(folder, options.device, listens=not options.no_listen)
+    except (ValueError, TokenizerError, OSError) as error:
+        Console(stderr=True).print(str(error), style="red", markup=False, soft_wrap=True)
+        return 2
     console = Console()
     table = Table("sentence", f"frames followed, of {PATH_FRAMES}")
     for text, frames in zip(SENTENCES, report.followed, strict=True):

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from engine.backends.base import Backend, VocodeRow
 from engine.backends.reference import ReferenceBackend
 from engine.codec.codec import Codec
+from engine.config import ConfigError
 from engine.gate.decisions import (
     Difference,
     ReadableBackend,
@@ -120,7 +121,9 @@ def _fp8(folder: Path) -> DualAR:
 @torch.inference_mode()
 def compare(folder: Path, device: str, *, listens: bool) -> Report:
     """Both precisions of a checkpoint on "cpu" or "cuda". `listens` also has the words recognised, of use only for a
-    voice that speaks. Raises what loading raises."""
+    voice that speaks. Raises what loading raises, and ConfigError for a checkpoint in FP8: it has no bf16 form."""
+    if scheme := open_model(folder).config.fp8_scheme:
+        raise ConfigError(f"{folder} is in FP8 ({scheme}): the gate compares from the checkpoint it was made from")
     tokenizer, codec = Tokenizer(folder), Codec.load(folder)
     prompts = PromptBuilder(tokenizer, codec.config.n_codebooks)
     voice = next(iter(read_voices(folder, codec.config.codebook_sizes, "willow").values()))

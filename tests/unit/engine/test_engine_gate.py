@@ -81,6 +81,17 @@ def test_a_gate_that_fails_exits_with_one(tiny: Path, tmp_path: Path) -> None:
     assert set(json.loads(figures.read_text())) == {"followed", "differences", "noise", "kl", "top1", "word_difference"}
 
 
+def test_a_gate_that_cannot_be_tried_exits_with_two_and_says_why(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    converted = tmp_path / "fp8"
+    assert main(["convert", str(tiny), str(converted), "--scheme", "channels"]) == 0
+    assert main(["gate", "correctness", "--no-listen", "--model", str(converted)]) == 2
+    assert "is in FP8 (channels): the gate compares from the checkpoint it was made from" in capsys.readouterr().err
+    assert main(["gate", "correctness", "--no-listen", "--model", str(tmp_path / "none")]) == 2
+    assert "none" in capsys.readouterr().err
+
+
 def test_big_models_are_served_in_fp8_unless_told_otherwise() -> None:
     assert choose_fp8(S2_PRO, "auto")
     assert not choose_fp8(S2_PRO, "bf16")
