@@ -29,7 +29,9 @@ laws() {
 }
 
 gates() {
-    "$python" -m realtime gate correctness --device cuda --no-listen --json "$out/correctness.json"
+    for cache in bf16 fp8; do
+        "$python" -m realtime gate correctness --device cuda --kv-cache $cache --no-listen --json "$out/correctness-kv-$cache.json"
+    done
     "$python" -m realtime gate performance
     "$python" -m realtime gate performance --write "$out/h200-s2pro.json" --commit "$(git rev-parse --short HEAD 2>/dev/null)"
 }

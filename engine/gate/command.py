@@ -14,6 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     correctness = gates.add_parser("correctness", help="FP8 against bf16 on fixed inputs")
     correctness.add_argument("--model", default="bundled", help="bundled, or a checkpoint folder")
     correctness.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    correctness.add_argument("--kv-cache", choices=["bf16", "fp8"], default="bf16", help="of the FP8 side, on a GPU")
     correctness.add_argument("--no-listen", action="store_true", help="do not have the words recognised")
     correctness.add_argument("--json", type=Path, help="where to write the figures")
     performance = gates.add_parser("performance", help="decode speed of s2-pro-random against the committed baseline")
@@ -36,7 +37,7 @@ def _correctness(options: argparse.Namespace) -> int:
 
     folder = BUNDLED_VOICE if options.model == "bundled" else Path(options.model)
     try:
-        report = compare(folder, options.device, listens=not options.no_listen)
+        report = compare(folder, options.device, listens=not options.no_listen, kv_fp8=options.kv_cache == "fp8")
     except (ValueError, TokenizerError, OSError) as error:
         Console(stderr=True).print(str(error), style="red", markup=False, soft_wrap=True)
         return 2

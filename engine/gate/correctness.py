@@ -119,16 +119,20 @@ def _fp8(folder: Path) -> DualAR:
 
 
 @torch.inference_mode()
-def compare(folder: Path, device: str, *, listens: bool) -> Report:
+def compare(folder: Path, device: str, *, listens: bool, kv_fp8: bool = False) -> Report:
     """Both precisions of a checkpoint on "cpu" or "cuda". `listens` also has the words recognised, of use only for a
-    voice that speaks. Raises what loading raises, and ConfigError for a checkpoint in FP8: it has no bf16 form."""
+    voice that speaks. `kv_fp8` gives the FP8 side an FP8 KV cache too, which only "cuda" has; the agreement of logits
+    is of weights and inputs alone. Raises what loading raises, and ConfigError for a checkpoint in FP8, which has no
+    bf16 form, and for an FP8 KV cache on a CPU."""
+    if kv_fp8 and device != "cuda":
+        raise ConfigError("an FP8 KV cache needs --device cuda")
     if scheme := open_model(folder).config.fp8_scheme:
         raise ConfigError(f"{folder} is in FP8 ({scheme}): the gate compares from the checkpoint it was made from")
     tokenizer, codec = Tokenizer(folder), Codec.load(folder)
     prompts = PromptBuilder(tokenizer, codec.config.n_codebooks)
     voice = next(iter(read_voices(folder, codec.config.codebook_sizes, "willow").values()))
     columns = [np.concatenate([prompts.prefix(voice), prompts.turn(text)], axis=1) for text in SENTENCES]
-    pair = [_make(folder, codec, device, fp8=fp8) for fp8 in (False, True)]
+    pair = [_make(folder, codec, device, fp8=fp8, kv_fp8=fp8 and kv_fp8) for fp8 in (False, True)]
     codes = [[greedy(backend, prompt, PATH_FRAMES) for prompt in columns] for backend in pair]
     followed = [_equal_frames(a, b) for a, b in zip(*codes, strict=True)]
     found, noise = _decisions(pair[1], _bf16(folder), columns, [path[:, :EQUAL_FRAMES] for path in codes[0]])
@@ -150,12 +154,12 @@ def _decisions(
     return found, noise
 
 
-def _make(folder: Path, codec: Codec, device: str, *, fp8: bool) -> ReadableBackend:
+def _make(folder: Path, codec: Codec, device: str, *, fp8: bool, kv_fp8: bool) -> ReadableBackend:
     context = 1024
     if device == "cuda":
         from engine.cuda.load import make_backend
 
-        return make_backend(open_model(folder), codec, slots=1, context_tokens=context, fp8=fp8)
+        return make_backend(open_model(folder), codec, slots=1, context_tokens=context, fp8=fp8, kv_fp8=kv_fp8)
     model = _fp8(folder) if fp8 else _bf16(folder)
     return ReferenceBackend(model, codec, slots=1, context_tokens=context)
 

@@ -145,7 +145,8 @@ def in_two_terms(x: Tensor) -> Tensor:
 
 def _scale(amax: Tensor, grouping: Grouping) -> Tensor:
     if not grouping.power_of_two:
-        return amax.clamp(min=AMAX_FLOOR) / E4M3_MAX
+        # By a tensor: CUDA divides by a number as a product with its reciprocal, an ulp off the CPU's quotient.
+        return amax.clamp(min=AMAX_FLOOR) / torch.full_like(amax, E4M3_MAX)
     mantissa, exponent = amax.clamp(min=SMALLEST_NORMAL).frexp()
     exponent = exponent - E4M3_MAX_EXPONENT + (mantissa > E4M3_MAX_MANTISSA)
     biased = exponent.clamp(-E8M0_BIAS, E8M0_BIAS) + E8M0_BIAS

@@ -39,7 +39,7 @@ def grid_for(tile: Tile, m: int, n: int, splits: int) -> Grid:
     return Grid(tile, -(-n // tile.n), -(-m // tile.m), splits)
 
 
-def random(*shape: int, seed: int) -> Tensor:
+def seeded(*shape: int, seed: int) -> Tensor:
     return drawn(torch.Generator().manual_seed(seed), *shape)
 
 
@@ -69,12 +69,12 @@ def test_conv_equals_torch(
     splits: int,
 ) -> None:
     past = (taps - 1) * dilation
-    x = random(rows, past + steps, channels, seed=1).half()
-    w = (random(outputs, channels, taps, seed=2) / (channels * taps) ** 0.5).half()
-    bias = random(outputs, seed=3)
+    x = seeded(rows, past + steps, channels, seed=1).half()
+    w = (seeded(outputs, channels, taps, seed=2) / (channels * taps) ** 0.5).half()
+    bias = seeded(outputs, seed=3)
     out, snaked = poisoned(rows, steps + 2, outputs, 2), poisoned(rows, steps + 4, outputs, 4)
-    residual = Rows(random(rows, steps, outputs, seed=4).half(), 0)
-    alpha, scale = random(outputs, seed=5).abs() * 3 + 0.1, random(outputs, seed=6)
+    residual = Rows(seeded(rows, steps, outputs, seed=4).half(), 0)
+    alpha, scale = seeded(outputs, seed=5).abs() * 3 + 0.1, seeded(outputs, seed=6)
     weight = ConvWeight(w.transpose(1, 2).reshape(outputs, -1).contiguous(), bias, taps, dilation)
     workspace = Workspace.empty(splits * rows * steps * outputs, torch.get_default_device())
     workspace.parts.fill_(float("nan"))
@@ -101,9 +101,9 @@ def test_conv_equals_torch(
 
 def test_a_transposed_convolution_is_two_taps_and_wide_outputs(kernels: EmulatedKernels) -> None:
     rows, steps, inputs, outputs, stride = 2, 3, 16, 8, 5
-    x = random(rows, 1 + steps, inputs, seed=1).half()
-    w = (random(inputs, outputs, 2 * stride, seed=2) / inputs**0.5).half()
-    bias = random(outputs, seed=3)
+    x = seeded(rows, 1 + steps, inputs, seed=1).half()
+    w = (seeded(inputs, outputs, 2 * stride, seed=2) / inputs**0.5).half()
+    bias = seeded(outputs, seed=3)
     old, new = w[:, :, stride:], w[:, :, :stride]  # what the step before and the step itself contribute
     packed = torch.stack([old, new]).permute(3, 2, 0, 1).reshape(stride * outputs, 2 * inputs).contiguous()
     out = poisoned(rows, steps * stride, outputs, 0)
@@ -116,8 +116,8 @@ def test_a_transposed_convolution_is_two_taps_and_wide_outputs(kernels: Emulated
 
 @pytest.mark.parametrize("activation", [ConvActivation.GELU, ConvActivation.SWIGLU])
 def test_activations(kernels: EmulatedKernels, activation: ConvActivation) -> None:
-    x = random(1, 20, 32, seed=1).half()
-    w = (random(48, 32, seed=2) / 4).half()
+    x = seeded(1, 20, 32, seed=1).half()
+    w = (seeded(48, 32, seed=2) / 4).half()
     exact = x[0].double() @ w.double().T
     exact = F.silu(exact[:, ::2]) * exact[:, 1::2] if activation is ConvActivation.SWIGLU else F.gelu(exact)
     out = poisoned(1, 20, exact.shape[1], 0)

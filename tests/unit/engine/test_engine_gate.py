@@ -90,6 +90,8 @@ def test_a_gate_that_cannot_be_tried_exits_with_two_and_says_why(
     assert "is in FP8 (channels): the gate compares from the checkpoint it was made from" in capsys.readouterr().err
     assert main(["gate", "correctness", "--no-listen", "--model", str(tmp_path / "none")]) == 2
     assert "none" in capsys.readouterr().err
+    assert main(["gate", "correctness", "--no-listen", "--model", str(tiny), "--kv-cache", "fp8"]) == 2
+    assert "an FP8 KV cache needs --device cuda" in capsys.readouterr().err
 
 
 def test_big_models_are_served_in_fp8_unless_told_otherwise() -> None:

@@ -23,7 +23,7 @@ def kernels() -> Kernels:
     return EmulatedKernels()
 
 
-def random(*shape: int, seed: int) -> Tensor:
+def seeded(*shape: int, seed: int) -> Tensor:
     return drawn(torch.Generator().manual_seed(seed), *shape)
 
 
@@ -35,9 +35,9 @@ def random(*shape: int, seed: int) -> Tensor:
 def test_kernels_equal_torch(
     kernels: Kernels, batch: int, steps: int, channels: int, taps: int, dilation: int, has_snake: bool
 ) -> None:
-    x = random(batch, steps, channels, seed=1).bfloat16()
-    alpha = random(channels, seed=2).abs() + 0.2 if has_snake else None
-    grad = random(batch, steps, taps * channels, seed=3).bfloat16()
+    x = seeded(batch, steps, channels, seed=1).bfloat16()
+    alpha = seeded(channels, seed=2).abs() + 0.2 if has_snake else None
+    grad = seeded(batch, steps, taps * channels, seed=3).bfloat16()
     mine, exact = KernelTaps(kernels), TorchTaps()
     close = {"rtol": BF16_TOLERANCE, "atol": BF16_TOLERANCE}
     torch.testing.assert_close(mine.rows(x, alpha, taps, dilation), exact.rows(x, alpha, taps, dilation), **close)
@@ -52,9 +52,9 @@ def test_kernels_equal_torch(
 
 @pytest.mark.parametrize(("taps", "dilation"), [(1, 1), (3, 2), (7, 3)])
 def test_gradients_are_derivatives(taps: int, dilation: int) -> None:
-    x = random(2, 6, 3, seed=1).double().requires_grad_()
-    alpha = (random(3, seed=2).double().abs() + 0.3).requires_grad_()
-    weight, bias = random(3 * taps, 2, seed=3).double().requires_grad_(), random(2, seed=4).double().requires_grad_()
+    x = seeded(2, 6, 3, seed=1).double().requires_grad_()
+    alpha = (seeded(3, seed=2).double().abs() + 0.3).requires_grad_()
+    weight, bias = seeded(3 * taps, 2, seed=3).double().requires_grad_(), seeded(2, seed=4).double().requires_grad_()
 
     def convolve(x: Tensor, alpha: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return product(snake_rows(x, alpha, taps, dilation, TorchTaps()), weight, bias)
