@@ -7,6 +7,7 @@
 #   step       decode speed by batch, FP8, with keys and values in bf16 and in FP8
 #   schemes    the FP8 schemes against each other: time and errors of a layer's products
 #   codec      whole calls and each convolution by tile
+#   start      a converted checkpoint of full size: conversion, and start to ready
 #   sanitize   compute-sanitizer over the kernels' laws: memcheck, racecheck
 #   closed     the server with s2-pro-random: closed loop, c = 1 to 128
 #   talkers    the same: 64 and 256 real-time talkers
@@ -45,6 +46,8 @@ step() {
 schemes() { "$python" -m loadtest.micro.fp8_schemes speed --out "$out/fp8-schemes.json"; }
 
 codec() { "$python" -m loadtest.micro.codec --out "$out/codec.json"; }
+
+start() { "$python" -m loadtest.micro.start --out "$out/start.json"; }
 
 sanitize() {
     for tool in memcheck racecheck; do
@@ -92,7 +95,7 @@ bundled() { serve --device cuda --slots 16 -- load bundled --mode talkers -n 1 8
 status=0
 for part in "$@"; do
     case "$part" in
-        laws | gates | step | schemes | codec | sanitize | closed | talkers | open | bundled) ;;
+        laws | gates | step | schemes | codec | start | sanitize | closed | talkers | open | bundled) ;;
         *) echo "there is no part $part" >&2; exit 2 ;;
     esac
     began=$(date +%s)

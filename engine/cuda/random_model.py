@@ -27,12 +27,14 @@ from engine.weights import Shape, expected_shapes
 __all__ = [
     "IM_END",
     "S2_PRO",
+    "S2_PRO_CONFIG",
     "SEMANTIC_BEGIN",
     "RandomTensors",
     "random_codec",
     "random_model",
     "random_tokenizer",
     "random_voices",
+    "write_random_tokenizer",
 ]
 
 REFERENCE_S = 10.0
@@ -51,28 +53,27 @@ _STACK = {
     "norm_eps": 1e-6,
 }
 
-S2_PRO = ModelConfig.parse(
-    {
-        "model_type": "fish_qwen3_omni",
-        "residual_codebook_size": 1024,
-        "text_config": {
-            **_STACK,
-            "vocab_size": 155_776,
-            "n_layer": 36,
-            "max_seq_len": 32_768,
-            "attention_qk_norm": True,
-        },
-        "audio_decoder_config": {
-            **_STACK,
-            "vocab_size": 4096,
-            "n_layer": 4,
-            "num_codebooks": 10,
-            "max_seq_len": 11,
-            "text_dim": 2560,
-        },
-    }
-)
-"""The sizes of S2-Pro (S2 page, section 1)."""
+S2_PRO_CONFIG = {
+    "model_type": "fish_qwen3_omni",
+    "residual_codebook_size": 1024,
+    "text_config": {
+        **_STACK,
+        "vocab_size": 155_776,
+        "n_layer": 36,
+        "max_seq_len": 32_768,
+        "attention_qk_norm": True,
+    },
+    "audio_decoder_config": {
+        **_STACK,
+        "vocab_size": 4096,
+        "n_layer": 4,
+        "num_codebooks": 10,
+        "max_seq_len": 11,
+        "text_dim": 2560,
+    },
+}
+"""The sizes of S2-Pro (S2 page, section 1), as its config.json has them."""
+S2_PRO = ModelConfig.parse(S2_PRO_CONFIG)
 
 
 class RandomTensors(Mapping[str, Tensor]):
@@ -112,6 +113,13 @@ def random_codec(config: CodecConfig, device: torch.device, seed: int = 0) -> Ra
 
 
 def random_tokenizer() -> Tokenizer:
+    """What `write_random_tokenizer` writes."""
+    with TemporaryDirectory() as folder:
+        write_random_tokenizer(Path(folder))
+        return Tokenizer(Path(folder))
+
+
+def write_random_tokenizer(folder: Path) -> None:
     """Control and semantic tokens at S2-Pro's ids; text as bytes, since the real merges are not at hand either. So a
     prompt has some four times as many text tokens as it would have."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -121,9 +129,7 @@ def random_tokenizer() -> Tokenizer:
     made = HfTokenizer(models.BPE(vocab=ids, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.add_special_tokens([name for name in ids if name.startswith("<|")])
-    with TemporaryDirectory() as folder:
-        made.save(str(Path(folder) / "tokenizer.json"))
-        return Tokenizer(Path(folder))
+    made.save(str(folder / "tokenizer.json"))
 
 
 def random_voices(codec: CodecConfig, seed: int = 0) -> dict[str, Voice]:
