@@ -10,7 +10,7 @@ import re
 
 from realtime.text.rules import Rule, rule
 
-__all__ = ["MARKUP"]
+__all__ = ["markup"]
 
 
 def _table_row(match: re.Match[str]) -> str:
@@ -18,12 +18,18 @@ def _table_row(match: re.Match[str]) -> str:
     return ", ".join(cell for cell in cells if cell.strip(":- ")) + "."
 
 
-MARKUP: list[Rule] = [
+def markup(times: str) -> list[Rule]:
+    """`times`: what is said for the star between two numbers."""
+    return [*_TAGS, rule(r"(?<=[0-9])\s?\*\s?(?=[0-9])", f" {times} "), *_MARKDOWN]
+
+
+_TAGS: list[Rule] = [
     # Entities first: what they spell is markup like any other.
     rule(r"&(?:amp|lt|gt|quot|apos|nbsp|#[0-9]{1,6});", lambda m: html.unescape(m[0])),
     rule(r"<\|[^|>]{0,80}\|>", " "),
-    # A product of two numbers, not emphasis.
-    rule(r"(?<=[0-9])\s?\*\s?(?=[0-9])", " times "),
+]
+
+_MARKDOWN: list[Rule] = [
     rule(r"!?\[([^\[\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"\n]*\")?\)", r"\1"),
     rule(r"\[([^\[\]\n]*)\]\[[^\[\]\n]*\]", r"\1"),
     rule(r"</?[A-Za-z!][^<>]{0,200}>", " "),

@@ -1,4 +1,4 @@
-"""Written English -> what is said. Pure and total: any string in, a speakable string out (maybe an empty one).
+"""What is written -> what is said. Pure and total: any string in, a speakable string out (maybe an empty one).
 
 | written | spoken |
 |---|---|
@@ -19,20 +19,18 @@
 | emoji, :-) and other symbols | removed |
 | curly quotes, repeated marks, dashes | straight quotes, one mark, a comma |
 
-It works on one unit at a time. Ambiguous forms are read as an American would: 3/14/2026 begins with the month, four
-digits from 1100 to 2099 are a year. Other scripts pass through unchanged but for the symbols.
+It works on one unit at a time. The table shows English; Spanish and French are done to the same extent, see
+realtime.text.spanish and realtime.text.french. Ambiguous forms are read as an American, a Spaniard and a Frenchman
+would. Other scripts pass through unchanged but for the symbols.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
-from realtime.text.addresses import ADDRESSES
-from realtime.text.dates import DATES
-from realtime.text.markup import MARKUP
-from realtime.text.quantities import QUANTITIES
+from realtime.text.english import ENGLISH
+from realtime.text.language import Language
 from realtime.text.rules import Rule, rewrite, rule
-from realtime.text.words import WORDS
 
 __all__ = ["normalize"]
 
@@ -47,7 +45,6 @@ _TYPOGRAPHY = str.maketrans(_QUOTES | _FRACTIONS | _PLAIN_FORMS) | _FULL_WIDTH_D
 _SPACES: list[Rule] = [
     rule(r"[^\S\n]{2,}", " "),
     rule(r"\s*\n\s*", "\n"),
-    rule(r"(?<=[0-9])[\u00a0\u2009\u202f](?=[0-9]{3}(?![0-9]))", ","),
 ]
 
 _TIDY: list[Rule] = [
@@ -59,6 +56,7 @@ _TIDY: list[Rule] = [
     rule(r"([,;:])\1+", r"\1"),
     rule(r"!{2,}", "!"),
     rule(r"[!?]{2,}", "?"),
+    rule(r"[¿¡]{2,}", lambda m: min(m[0], key="¿¡".index)),
     rule(r"\.{2,}", "..."),
     rule(r"(?<=[a-z]),(?=[a-z])", ", "),
     rule(r"(^|\s)[,;:\-]+(?=\s|$)", r"\1"),
@@ -70,22 +68,23 @@ _DROPPED = frozenset("*#`_|\\^~<>[]{}@&%•‣⁃†‡¶※")
 _JOINERS = "\u200c\u200d"
 
 
-def normalize(text: str) -> str:
+def normalize(text: str, language: Language = ENGLISH) -> str:
     """Text as the model should read it. Never raises; the result holds none of * # ` _ and no control characters."""
     text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
-    text = rewrite(_SPACES, text).translate(_TYPOGRAPHY)
+    text = rewrite(language.typography, rewrite(_SPACES, text)).translate(_TYPOGRAPHY)
     had_stop = text.rstrip().endswith(".")
-    text = rewrite(ADDRESSES, rewrite(MARKUP, text))
-    if any("0" <= char <= "9" for char in text):  # most sentences have none, and these rules are the dear ones
-        text = rewrite(QUANTITIES, rewrite(DATES, text))
-    text = rewrite(WORDS, text)
-    text = rewrite(_TIDY, _without_symbols(text)).strip()
+    text = rewrite(language.marks, text)
+    if any("0" <= char <= "9" for char in text):
+        text = rewrite(language.numbers, text)
+    text = rewrite(language.words, text)
+    text = rewrite(_TIDY, _without_symbols(text, language.symbols)).strip()
     # "etc." and "p.m." bring a dot of their own, which may have ended the sentence as well.
     return f"{text}." if had_stop and text[-1:].isalnum() else text
 
 
-def _without_symbols(text: str) -> str:
-    """Letters, marks, digits, spaces and ordinary punctuation of any script stay; symbols and controls do not."""
+def _without_symbols(text: str, symbols: frozenset[str]) -> str:
+    """Letters, marks, digits, spaces and ordinary punctuation of any script stay; symbols and controls do not, except
+    those of `symbols`."""
     kept: list[str] = []
     for char in text:
         category = unicodedata.category(char)
@@ -95,6 +94,6 @@ def _without_symbols(text: str) -> str:
         elif "\ufe00" <= char <= "\ufe0f" or category == "Me":
             kept.append("")  # the look of the character before
         else:
-            is_kept = char not in _DROPPED and (category[0] in "LMNPZ" or char in "\n\t")
+            is_kept = (char not in _DROPPED and (category[0] in "LMNPZ" or char in "\n\t")) or char in symbols
             kept.append(char if is_kept else " ")
     return "".join(kept)

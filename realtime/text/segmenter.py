@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import unicodedata
 
-from realtime.text.boundaries import CLOSERS, MAX_TAG_CHARS, TERMINATORS, Kind, mark_at
+from realtime.text.boundaries import CLOSERS, MAX_TAG_CHARS, TERMINATORS, Abbreviations, Kind, mark_at
+from realtime.text.english.abbreviations import ABBREVIATIONS as ENGLISH_ABBREVIATIONS
 
 __all__ = ["FIRST_CLAUSE_CHARS", "MAX_TAG_CHARS", "MIN_UNIT_CHARS", "Segmenter", "is_speakable"]
 
@@ -36,9 +37,14 @@ def is_speakable(text: str) -> bool:
 class Segmenter:
     """One utterance's text. `feed` and `flush` return the units that became certain, stripped, in order."""
 
-    def __init__(self, max_chars: int = 200, first_clause_chars: int | None = FIRST_CLAUSE_CHARS) -> None:
+    def __init__(
+        self,
+        max_chars: int = 200,
+        first_clause_chars: int | None = FIRST_CLAUSE_CHARS,
+        abbreviations: Abbreviations = ENGLISH_ABBREVIATIONS,
+    ) -> None:
         """`first_clause_chars`: from how many characters on the first unit may end at a clause mark; None: never."""
-        self._max_chars = max_chars
+        self._max_chars, self._abbreviations = max_chars, abbreviations
         self._first_clause_chars = max_chars if first_clause_chars is None else first_clause_chars
         self._buffer = ""
         self._is_first = True
@@ -89,7 +95,7 @@ class Segmenter:
         is_worded = False
         clause_cut = space_cut = index = 0
         while index < min(limit, len(text)):
-            mark = mark_at(text, index, limit, is_final=is_final)
+            mark = mark_at(text, index, limit, self._abbreviations, is_final=is_final)
             if mark is None:
                 return None
             end = mark.end

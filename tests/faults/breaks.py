@@ -23,7 +23,7 @@ class Fault:
 FAULTS = (
     Fault(
         "A", 4, "realtime/text/segmenter.py",
-        "mark_at(text, index, limit, is_final=is_final)", "mark_at(text, index, limit, is_final=True)",
+        "self._abbreviations, is_final=is_final)", "self._abbreviations, is_final=True)",
         "tests/faults/test_faults_text.py::test_fault_4_a_dot_ends_a_sentence_only_when_what_follows_was_seen",
     ),
     Fault(

@@ -7,6 +7,9 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
+from realtime.text.english import ENGLISH
+from realtime.text.language import Language
+from realtime.text.languages import LANGUAGES
 from realtime.text.segmenter import MAX_TAG_CHARS, Segmenter, is_speakable
 
 MAX_CHARS = 100
@@ -14,9 +17,11 @@ MAX_CHARS = 100
 WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=9)
 MARKS = st.sampled_from(
     '|.|,|!|?|...|…|;|:|\n|."|?"|,"|)| —|–|。|、|।| Dr.| 3.5| at 3 p.m.| Monday| e.g.| U.S.| 2.| [x]|<b>| [|<| 🙂|'
+    " «| ?| !| « a ? »| « a. »| ¿| ¡| Sr.| p. ej.| a. m.| EE. UU.| M.| No.| etc.|"
     "\u0301".split("|")
 )
 TEXTS = st.lists(st.tuples(WORDS, MARKS), min_size=1, max_size=40).map(lambda ps: " ".join(w + m for w, m in ps))
+ANY_LANGUAGE = st.sampled_from(list(LANGUAGES.values()))
 RUNS = st.tuples(st.sampled_from('.?。"[<-…\n, a9é(\u2014'), st.integers(1, 400)).map(lambda run: run[0] * run[1])
 RUN_TEXTS = st.lists(RUNS, max_size=8).map("".join)
 
@@ -26,8 +31,8 @@ def pieces_of(text: str, cuts: list[int]) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(edges)]
 
 
-def units_of(*pieces: str, max_chars: int = 200) -> list[str]:
-    segmenter = Segmenter(max_chars)
+def units_of(*pieces: str, max_chars: int = 200, language: Language = ENGLISH) -> list[str]:
+    segmenter = Segmenter(max_chars, abbreviations=language.abbreviations)
     units = [unit for piece in pieces for unit in segmenter.feed(piece)]
     return units + segmenter.flush()
 
@@ -36,14 +41,14 @@ def collapsed(text: str) -> str:
     return " ".join(text.split())
 
 
-@given(st.one_of(TEXTS, st.text(max_size=300)), st.lists(st.integers(0, 10_000), max_size=30))
-def test_units_depend_on_the_text_alone_never_on_the_messages(text: str, cuts: list[int]) -> None:
-    assert units_of(*pieces_of(text, cuts)) == units_of(text)
+@given(st.one_of(TEXTS, st.text(max_size=300)), st.lists(st.integers(0, 10_000), max_size=30), ANY_LANGUAGE)
+def test_units_depend_on_the_text_alone_never_on_the_messages(text: str, cuts: list[int], language: Language) -> None:
+    assert units_of(*pieces_of(text, cuts), language=language) == units_of(text, language=language)
 
 
-@given(TEXTS)
-def test_character_by_character_is_no_different(text: str) -> None:
-    assert units_of(*text) == units_of(text)
+@given(TEXTS, ANY_LANGUAGE)
+def test_character_by_character_is_no_different(text: str, language: Language) -> None:
+    assert units_of(*text, language=language) == units_of(text, language=language)
 
 
 @given(TEXTS)

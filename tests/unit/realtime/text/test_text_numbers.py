@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realtime.text.numbers import MAX_CARDINAL_DIGITS, cardinal, decade, decimal, digits, fraction, money, number
+from realtime.text.english.numbers import (
+    MAX_CARDINAL_DIGITS,
+    cardinal,
+    decade,
+    decimal,
+    digits,
+    fraction,
+    money,
+    number,
+)
 
 
 @given(st.integers(0, 10**18))

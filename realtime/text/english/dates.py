@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from realtime.text.boundaries import TIME_QUALIFIERS
-from realtime.text.numbers import cardinal, ordinal, year
+from realtime.text.english.abbreviations import TIME_QUALIFIERS
+from realtime.text.english.numbers import cardinal, ordinal, year
 from realtime.text.rules import Rule, rule
 
 __all__ = ["DATES"]

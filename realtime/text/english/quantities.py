@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import re
 
-from realtime.text.numbers import cardinal, decade, decimal, digits, fraction, money, number, ordinal, plural, year
+from realtime.text.english.numbers import (
+    cardinal,
+    decade,
+    decimal,
+    digits,
+    fraction,
+    money,
+    number,
+    ordinal,
+    plural,
+    year,
+)
 from realtime.text.rules import Rule, rule
 
 __all__ = ["QUANTITIES"]
