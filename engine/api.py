@@ -103,6 +103,8 @@ class Voice:
     transcript: str
     codes: Codes
     description: str = ""
+    language: str = ""
+    """What it speaks, as a tag of BCP 47; empty: not said."""
 
     @property
     def key(self) -> tuple[str, bytes]:

@@ -1,9 +1,10 @@
-"""Voices on disk: a folder per voice with `codes.npy` (integers [K, T]) and `transcript.txt`."""
+"""Voices on disk: a folder per voice with `codes.npy` (integers [K, T]), `transcript.txt`, and maybe `language.txt`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -62,6 +63,8 @@ def _read(home: Path, sizes: tuple[int, ...]) -> Voice:
     try:
         transcript = (home / "transcript.txt").read_text(encoding="utf-8")
         codes = np.load(home / "codes.npy", allow_pickle=False)
+        tag = home / "language.txt"
+        language = tag.read_text(encoding="utf-8").strip() if tag.exists() else ""
     except (OSError, ValueError, EOFError) as error:
         raise VoiceError(f"voice {home.name!r} is not readable: {error}") from None
-    return make_voice(home.name, transcript, codes, sizes)
+    return replace(make_voice(home.name, transcript, codes, sizes), language=language)

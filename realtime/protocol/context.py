@@ -28,6 +28,7 @@ from realtime.protocol.replies import Cancelled, Finish, Flushed, Reply, Warm, W
 from realtime.protocol.request import StreamRequest
 from realtime.protocol.turns import Flush, Said, Stop, TurnEnd, Turns
 from realtime.protocol.utterance import Stream, Utterance
+from realtime.text.languages import language_of
 from realtime.text.segmenter import Segmenter
 
 __all__ = ["Context"]
@@ -38,11 +39,20 @@ _END_OF_TURN = 0
 
 class Context:
     def __init__(
-        self, *, max_stream_chars: int, voices: Collection[str], voice: str, new_seed: Callable[[], int]
+        self,
+        *,
+        max_stream_chars: int,
+        voices: Collection[str],
+        voice: str,
+        new_seed: Callable[[], int],
+        language_of_voice: Callable[[str], str] = lambda _: "",
     ) -> None:
-        """`voice` speaks unless a stream names another; `voices` are all there are, and may change."""
+        """`voice` speaks unless a stream names another; `voices` are all there are, and may change.
+        `language_of_voice`: a tag, empty where that is not known."""
         self._max_stream_chars, self._voices, self._voice = max_stream_chars, voices, voice
-        self._new_seed = new_seed
+        self._new_seed, self._language_of_voice = new_seed, language_of_voice
+        self._voice_language = ""
+        """Of the voice that speaks."""
         self._replies: list[Reply] = []
         self._events: list[SessionEvent] = []
         self._stream: Stream | None = None
@@ -93,7 +103,7 @@ class Context:
             return
         seed = self._new_seed() if request.seed is None else request.seed
         self._stream = Stream(now, request, seed, turns=Turns(len(request.speakers)) if request.speakers else None)
-        self._events.append(voice)
+        self._use(voice)
         self._begin(self._stream, is_new=True)
         if request.text:
             self.text(request.text, now)
@@ -299,7 +309,7 @@ class Context:
                     self._events += utterance.end()
 
     def _next_turn(self, stream: Stream, turns: Turns) -> None:
-        self._events.append(self._voice_of(stream.request.speakers[turns.next()]))
+        self._use(self._voice_of(stream.request.speakers[turns.next()]))
         self._begin(stream, is_new=False)
         assert self._utterance is not None
         self._take_turns(turns, self._utterance)
@@ -320,9 +330,15 @@ class Context:
 
     def _next_utterance(self, stream: Stream) -> Utterance:
         self._utterances += 1
-        segmenter = Segmenter(stream.request.chunk_chars, stream.request.first_clause_chars)
-        self._utterance = Utterance(self._utterances, segmenter, stream.request.normalize)
+        request = stream.request
+        language = language_of(request.language or self._voice_language)
+        segmenter = Segmenter(request.chunk_chars, request.first_clause_chars, language.abbreviations)
+        self._utterance = Utterance(self._utterances, segmenter, language if request.normalize else None)
         return self._utterance
+
+    def _use(self, voice: UseVoice) -> None:
+        self._voice_language = "" if voice.name is None else self._language_of_voice(voice.name)
+        self._events.append(voice)
 
     def _open(self, what: str) -> tuple[Stream, Utterance] | None:
         """The stream that takes text; None if it just failed, as the client could not know. Raises BadOrder."""

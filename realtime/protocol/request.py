@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 
 from realtime.errors import BadRequest
 from realtime.protocol.events import OutputSpec, Reference
+from realtime.text.languages import is_language_tag
 from realtime.text.segmenter import FIRST_CLAUSE_CHARS
 
-__all__ = ["CHUNK_CHARS", "DEFAULT_CHUNK_CHARS", "DEFAULT_LEAD_S", "HTTP_LEAD_S", "StreamRequest", "checked_number"]
+__all__ = [
+    "CHUNK_CHARS",
+    "DEFAULT_CHUNK_CHARS",
+    "DEFAULT_LEAD_S",
+    "HTTP_LEAD_S",
+    "StreamRequest",
+    "checked_language",
+    "checked_number",
+]
 
 CHUNK_CHARS = (100, 300)
 DEFAULT_CHUNK_CHARS = 200
@@ -36,6 +45,8 @@ class StreamRequest:
     first_clause_chars: int | None = FIRST_CLAUSE_CHARS
     """See realtime.text.segmenter: how early speech may begin."""
     normalize: bool = True
+    language: str | None = None
+    """A tag of BCP 47: how figures and abbreviations are read. None: as the voice's own language has it."""
     temperature: float = 0.7
     top_p: float = 0.8
     seed: int | None = None
@@ -54,3 +65,12 @@ def checked_number(
     if not math.isfinite(value) or not low <= value <= high or (exclusive and value == low):
         raise BadRequest(f"{name} is {value}; it must lie between {low:g} and {high:g}")
     return float(value)
+
+
+def checked_language(name: str, value: str | None) -> str | None:
+    """The tag, or None for none. Raises BadRequest naming the field: any language may be asked for, but as a tag."""
+    if not value:
+        return None
+    if not is_language_tag(value):
+        raise BadRequest(f"{name} is {value[:80]!r}; it must be a language tag such as en, es or fr-CA")
+    return value

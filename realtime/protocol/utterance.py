@@ -14,6 +14,7 @@ from realtime.protocol.replies import Audio
 from realtime.protocol.request import StreamRequest
 from realtime.protocol.timings import UnitWords
 from realtime.protocol.turns import Turns
+from realtime.text.language import Language
 from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Segmenter, is_speakable
 
@@ -95,7 +96,8 @@ class Utterance:
 
     number: int
     segmenter: Segmenter
-    normalizes: bool
+    language: Language | None
+    """None: text is spoken as it is written."""
     units: list[Unit] = field(default_factory=list)
     audio_ms: float = 0.0
     next_seq: int = 0
@@ -180,7 +182,7 @@ class Utterance:
 
     def _spoken(self, text: str) -> list[tuple[str, str]]:
         """Pieces of the text as they are written and as they are said, none of which is said at too great length."""
-        spoken = normalize(text) if self.normalizes else text
+        spoken = text if self.language is None else normalize(text, self.language)
         if len(spoken) <= MAX_SPOKEN_CHARS or len(text) < 2:
             return [(text, spoken)]
         middle = _gap_near_middle(text)

@@ -38,6 +38,7 @@ class Guest:
             voices=voices.keys(),
             voice=voice if voice is not None and voice in voices else self.hub.default_voice,
             new_seed=lambda: secrets.randbits(31),
+            language_of_voice=lambda name: voices[name].language if name in voices else "",
         )
 
     def may_change(self, record: VoiceRecord) -> bool:

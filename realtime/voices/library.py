@@ -24,7 +24,8 @@ MAX_VOICES = 1_000
 def voice_of(record: VoiceRecord) -> Voice:
     """As the engine wants it; the codes are read-only."""
     codes = np.frombuffer(record.codes, "<i2").reshape(record.codebooks, -1)
-    return Voice(record.id, record.transcript, codes, record.description or record.title)
+    language = record.languages[0] if record.languages else ""
+    return Voice(record.id, record.transcript, codes, record.description or record.title, language)
 
 
 class _VoicesFor(Mapping[str, Voice]):

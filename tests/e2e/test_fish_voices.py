@@ -55,6 +55,17 @@ async def test_lists_come_repeated_or_joined_with_commas(server: Server, tags: l
     assert (await made(server, tags=tags))["tags"] == ["a", "b"]
 
 
+async def test_a_voice_says_its_languages_and_they_are_tags(server: Server) -> None:
+    id_ = (await made(server, languages="es-MX, fr"))["_id"]
+    async with http(server) as client:
+        listed = (await client.get(f"/model/{id_}", headers=KEY)).json()
+        changed = (await client.patch(f"/model/{id_}", data={"languages": "fr"}, headers=KEY)).json()
+    assert (listed["languages"], changed["languages"]) == (["es-MX", "fr"], ["fr"])
+    refused = await create(server, languages="Spanish!")
+    assert refused.status_code == 400
+    assert "languages is 'Spanish!'" in refused.text
+
+
 async def test_a_voice_speaks_is_changed_listed_and_deleted(server: Server) -> None:
     id_ = (await made(server, title="First name"))["_id"]
     async with http(server) as client:

@@ -37,6 +37,7 @@ class SpeechBody(msgspec.Struct, kw_only=True):
     speed: str | float | None = None
     """The older form: slow, normal, fast, or a number around 0."""
     duration: float | None = None
+    language: str | None = None
     add_timestamps: bool | None = None
     add_phoneme_timestamps: bool | None = None
     pronunciation_dict_id: str | None = None

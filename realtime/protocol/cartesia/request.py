@@ -8,7 +8,7 @@ from dataclasses import replace
 from realtime.errors import BadRequest
 from realtime.protocol.cartesia.messages import GenerationConfig, OutputFormat, SpeechBody
 from realtime.protocol.events import AudioFormat, OutputSpec
-from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_number
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_language, checked_number
 
 __all__ = ["body_output", "buffer_delay_ms", "raw_output", "socket_request", "speech_request"]
 
@@ -38,7 +38,11 @@ def speech_request(body: SpeechBody, output: OutputSpec) -> StreamRequest:
 
 def _request(body: SpeechBody, output: OutputSpec) -> StreamRequest:
     _refuse_what_is_not_done(body)
-    return StreamRequest(reference_id=_voice(body), output=_shaped(output, body.generation_config))
+    return StreamRequest(
+        reference_id=_voice(body),
+        output=_shaped(output, body.generation_config),
+        language=checked_language("language", body.language),
+    )
 
 
 def body_output(form: OutputFormat | None) -> OutputSpec:

@@ -38,4 +38,5 @@ class SpeechBody(msgspec.Struct):
     pronunciation_dictionary_locators: list[Any] | None = None
     seed: int | None = None
     apply_text_normalization: str | None = None
+    language_code: str | None = None
     output_format: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from realtime.errors import BadRequest
 from realtime.protocol.elevenlabs.messages import ClientMessage, SpeechBody, VoiceSettings
 from realtime.protocol.events import OutputSpec
-from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_number
+from realtime.protocol.request import HTTP_LEAD_S, StreamRequest, checked_language, checked_number
 
 __all__ = ["SocketSettings", "output_of", "request_of", "socket_settings", "speech_request"]
 
@@ -40,6 +40,7 @@ class SocketSettings:
     """As in the path; one that does not exist is spoken by the default voice."""
     output: OutputSpec
     normalize: bool
+    language: str | None
     is_auto: bool
     """`auto_mode`: each message is a phrase that is spoken at once."""
     is_synced: bool
@@ -55,6 +56,7 @@ def socket_settings(voice: str, query: Mapping[str, str]) -> SocketSettings:
         voice,
         output_of(query.get("output_format")),
         _normalizes(query.get("apply_text_normalization")),
+        checked_language("language_code", query.get("language_code")),
         is_auto=_flag(query, "auto_mode"),
         is_synced=_flag(query, "sync_alignment"),
         inactivity_s=_inactivity_s(query.get("inactivity_timeout")),
@@ -65,7 +67,9 @@ def request_of(settings: SocketSettings, message: ClientMessage) -> StreamReques
     """The stream that a context's first message opens; its text is fed apart. Raises BadRequest."""
     _refuse_dictionaries(message.pronunciation_dictionary_locators)
     output = _at_speed(settings.output, message.voice_settings)
-    return StreamRequest(reference_id=settings.voice, output=output, normalize=settings.normalize)
+    return StreamRequest(
+        reference_id=settings.voice, output=output, normalize=settings.normalize, language=settings.language
+    )
 
 
 def speech_request(voice: str, body: SpeechBody, query: Mapping[str, str]) -> StreamRequest:
@@ -80,6 +84,7 @@ def speech_request(voice: str, body: SpeechBody, query: Mapping[str, str]) -> St
         reference_id=voice,
         output=_at_speed(output_of(query.get("output_format") or body.output_format), body.voice_settings),
         normalize=_normalizes(body.apply_text_normalization),
+        language=checked_language("language_code", body.language_code),
         seed=body.seed,
         max_lead_s=HTTP_LEAD_S,
     )

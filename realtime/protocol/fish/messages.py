@@ -47,6 +47,7 @@ class StartRequest(msgspec.Struct):
     prosody: Prosody | None = None
     chunk_length: int | None = None
     normalize: bool | None = None
+    language: str | None = None
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None

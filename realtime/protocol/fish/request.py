@@ -15,6 +15,7 @@ from realtime.protocol.request import (
     DEFAULT_CHUNK_CHARS,
     DEFAULT_LEAD_S,
     StreamRequest,
+    checked_language,
     checked_number,
 )
 from realtime.text.segmenter import FIRST_CLAUSE_CHARS as FIRST_CLAUSE
@@ -75,6 +76,7 @@ def parse_request(data: Any, defaults: Defaults = LIVE) -> StreamRequest:
         chunk_chars=min(max(chunk_chars, CHUNK_CHARS[0]), CHUNK_CHARS[1]),
         first_clause_chars=FIRST_CLAUSE_CHARS[latency],
         normalize=request.normalize is not False,
+        language=checked_language("language", request.language),
         temperature=max(MIN_TEMPERATURE, checked_number("temperature", request.temperature, 0.7, 0.0, 2.0)),
         top_p=checked_number("top_p", request.top_p, 0.8, 0.0, 1.0, exclusive=True),
         seed=seed,

@@ -17,7 +17,7 @@ from realtime.protocol.contexts import NORMAL, SocketLimits, decoded
 from realtime.protocol.dialect import ContextKey
 from realtime.protocol.events import OutputSpec
 from realtime.protocol.lasting import FAILED, LastingDialect
-from realtime.protocol.request import StreamRequest
+from realtime.protocol.request import StreamRequest, checked_language
 
 __all__ = ["JambonzSocket", "socket_request"]
 
@@ -38,7 +38,11 @@ def socket_request(query: Mapping[str, str]) -> StreamRequest:
     rate = query.get("sampleRate", str(DEFAULT_RATE_HZ))
     if rate not in map(str, RATES_HZ):
         raise BadRequest(f"sampleRate is {rate[:80]!r}; choose one of {', '.join(map(str, RATES_HZ))}")
-    return StreamRequest(reference_id=query.get("voice") or None, output=OutputSpec("pcm", int(rate)))
+    return StreamRequest(
+        reference_id=query.get("voice") or None,
+        output=OutputSpec("pcm", int(rate)),
+        language=checked_language("language", query.get("language")),
+    )
 
 
 class JambonzSocket(LastingDialect):

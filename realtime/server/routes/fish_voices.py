@@ -157,7 +157,7 @@ class _Models:
             fields = read_form(texts_of(form))
         changes: dict[str, Any] = {
             name: value
-            for name in ("title", "description", "tags", "visibility")
+            for name in ("title", "description", "tags", "visibility", "languages")
             if (value := getattr(fields, name)) is not None
         }
         await self._hub.library.put(msgspec.structs.replace(record, **changes, updated_at=_now()))
@@ -262,6 +262,7 @@ async def _made(guest: Guest, id_: str, fields: VoiceForm, clips: list[bytes]) -
         description=fields.description or "",
         tags=fields.tags or (),
         visibility=fields.visibility or "private",
+        languages=fields.languages or ("en",),
         created_at=_now(),
         updated_at=_now(),
         owner=guest.owner,

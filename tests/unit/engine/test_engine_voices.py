@@ -24,6 +24,17 @@ def test_the_default_comes_first_then_the_alphabet(tmp_path: Path) -> None:
     assert voices["zoe"].transcript == "I am zoe."
 
 
+def test_a_voice_may_say_its_language(tmp_path: Path) -> None:
+    for name, tag in (("ana", "es-MX\n"), ("bob", None)):
+        home = tmp_path / "voices" / name
+        home.mkdir(parents=True)
+        np.save(home / "codes.npy", CODES)
+        (home / "transcript.txt").write_text("Hola.")
+        if tag is not None:
+            (home / "language.txt").write_text(tag)
+    assert {name: voice.language for name, voice in read_voices(tmp_path, SIZES).items()} == {"ana": "es-MX", "bob": ""}
+
+
 def test_a_model_without_voices_has_its_own(tmp_path: Path) -> None:
     voices = read_voices(tmp_path, SIZES)
     assert list(voices) == ["default"]
