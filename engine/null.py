@@ -1,5 +1,9 @@
 """An engine without a model: the audio is a function of who asks. It prices the server alone (`--model null`) and
 makes mix-ups visible in tests, where the samples name voice, slot, epoch and frame.
+
+As it is, a prefill and a step take no time, so what a listener waits for is the server. Speech is as long as its text
+would take, comes in frames of 53 ms, and ends as a model's does, with a frame past the end; `step_s` and `prefill_s`
+make it as slow as a device.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -29,14 +34,22 @@ __all__ = ["NullEngine", "tone"]
 
 SAMPLE_RATE_HZ = 24_000
 FRAME_SAMPLES = 1_280
-TONES_HZ = {"low": 300.0, "high": 700.0}
+TONES_HZ = {"low": 300, "high": 700}
 
 
 def tone(request: Prefill, frame: int) -> Pcm:
     """A sine per voice, continuous over the frames of a unit, at a quarter of full scale."""
-    hz = TONES_HZ.get(request.voice.name, 440.0)
-    index = np.arange(frame * FRAME_SAMPLES, (frame + 1) * FRAME_SAMPLES)
+    first = frame * FRAME_SAMPLES % SAMPLE_RATE_HZ
+    return _sine(TONES_HZ.get(request.voice.name, 440))[first : first + FRAME_SAMPLES]
+
+
+@cache
+def _sine(hz: int) -> Pcm:
+    """A second of it and a frame. Whole periods fill a second, so any frame is a piece of this: an engine that prices
+    the server must not be dear itself."""
+    index = np.arange(SAMPLE_RATE_HZ + FRAME_SAMPLES)
     pcm: Pcm = (8192 * np.sin(2 * math.pi * hz / SAMPLE_RATE_HZ * index)).astype(np.int16)
+    pcm.flags.writeable = False
     return pcm
 
 

@@ -17,14 +17,11 @@ from realtime.config import CHOICES, ServerConfig, SettingError
 
 __all__ = ["load_engine_for", "main"]
 
-NULL_STEP_S = 0.004
-"""The null engine keeps the cadence of a fast GPU: one frame per stream in each step."""
-
 
 def load_engine_for(config: ServerConfig) -> Engine:
     """The engine a configuration asks for, warm. Raises what loading raises (ConfigError, WeightsError, …)."""
     if config.model == "null":
-        return NullEngine(slots=config.slots, step_s=NULL_STEP_S)
+        return NullEngine(slots=config.slots)
     from engine.load import (
         BUNDLED_VOICE,
         load_engine,
