@@ -14,6 +14,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property
 
 from realtime.protocol.replies import WordTiming
 
@@ -41,8 +42,7 @@ class UnitWords:
     """Of one unit. `hear` comes before the audio it tells of; `take` and `rest` give each word once, in order."""
 
     def __init__(self, written: str, spoken: str) -> None:
-        matches = zip(_WORD.finditer(written), spoken_spans(written, spoken), strict=True)
-        self._words = [_Word(m[0], m.start(), m.end(), *span) for m, span in matches]
+        self._written, self._spoken = written, spoken
         self._reached: list[int] = []
         """For each time of `_times_ms`, how far into the spoken text the voice has come; never falling."""
         self._times_ms: list[float] = []
@@ -50,6 +50,12 @@ class UnitWords:
         self._begin_ms = 0.0
         self._given = 0
         self._last_end_ms = 0.0
+
+    @cached_property
+    def _words(self) -> list[_Word]:
+        """Matched when somebody asks: on the way to the engine, the listener would wait for it."""
+        matches = zip(_WORD.finditer(self._written), spoken_spans(self._written, self._spoken), strict=True)
+        return [_Word(m[0], m.start(), m.end(), *span) for m, span in matches]
 
     def begin(self, stream_ms: float) -> None:
         """The unit's first sample is at this time of the stream."""
@@ -65,7 +71,7 @@ class UnitWords:
 
     def take(self) -> list[WordTiming]:
         """Words whose end is known and that were not given yet."""
-        return self._give(None)
+        return self._give(None) if self._reached else []
 
     def rest(self, audio_ms: float) -> list[WordTiming]:
         """The words not given yet, when the unit's audio, this long, is complete."""
