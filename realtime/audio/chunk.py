@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["AudioChunk"]
+__all__ = ["AudioChunk", "join_chunks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +14,12 @@ class AudioChunk:
     duration_ms: float
     data: bytes = b""
     packets: tuple[bytes, ...] = ()
+
+
+def join_chunks(chunks: list[AudioChunk]) -> list[AudioChunk]:
+    """Consecutive chunks of one stream as one; of none, none."""
+    if len(chunks) < 2:
+        return chunks
+    packets = tuple(packet for chunk in chunks for packet in chunk.packets)
+    data = b"".join(chunk.data for chunk in chunks)
+    return [AudioChunk(sum(chunk.duration_ms for chunk in chunks), data, packets)]

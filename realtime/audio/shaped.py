@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from realtime.audio.chunk import AudioChunk
+from realtime.audio.chunk import AudioChunk, join_chunks
 from realtime.audio.stretch import TimeStretch
 
 __all__ = ["ShapedEncoder", "louder"]
@@ -52,7 +52,7 @@ class ShapedEncoder:
         return self._encoder.encode(self._at_volume(pcm))
 
     def drain(self) -> list[AudioChunk]:
-        return _joined(self._rest() + self._encoder.drain())
+        return join_chunks(self._rest() + self._encoder.drain())
 
     def discard(self) -> None:
         if self._stretch is not None:
@@ -60,18 +60,10 @@ class ShapedEncoder:
         self._encoder.discard()
 
     def close(self) -> list[AudioChunk]:
-        return _joined(self._rest() + self._encoder.close())
+        return join_chunks(self._rest() + self._encoder.close())
 
     def _rest(self) -> list[AudioChunk]:
         return [] if self._stretch is None else self._encoder.encode(self._at_volume(self._stretch.drain()))
 
     def _at_volume(self, pcm: Pcm) -> Pcm:
         return louder(pcm, self._volume_db) if self._volume_db else pcm
-
-
-def _joined(chunks: list[AudioChunk]) -> list[AudioChunk]:
-    if len(chunks) < 2:
-        return chunks
-    packets = tuple(packet for chunk in chunks for packet in chunk.packets)
-    data = b"".join(chunk.data for chunk in chunks)
-    return [AudioChunk(sum(chunk.duration_ms for chunk in chunks), data, packets)]

@@ -8,7 +8,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from realtime.audio.chunk import AudioChunk
+from engine.api import Pcm
+from realtime.audio.chunk import AudioChunk, join_chunks
 from realtime.audio.encoder import AudioEncoder
 from realtime.runtime.delivery import Delivery, StreamClosed, UnitChunk
 from realtime.runtime.mailbox import Mailbox
@@ -68,6 +69,10 @@ _Item = _Control | Output
 WorkItem = _Control | list[Output] | None
 """None asks the worker to end."""
 
+PIECE_SAMPLES = 4096
+"""Of sound encoded at a time, about a millisecond of work: so long a first sound waits at the most. A chunk of eight
+frames takes three."""
+
 
 @dataclass(slots=True)
 class _Voice:
@@ -87,25 +92,45 @@ class Worker:
     def __init__(self, inbox: Mailbox[WorkItem], deliver: Callable[[list[Delivery]], None]) -> None:
         self._inbox, self._deliver = inbox, deliver
         self._voices: dict[SessionId, _Voice] = {}
+        self._waiting: OrderedDict[SessionId, deque[_Item]] = OrderedDict()
+        self._urgent: deque[SessionId] = deque()
+        """Those whose listeners wait for a first sound that is here."""
+        self._serving: SessionId | None = None
+        self._gives_way = True
+        self._is_over = False
 
     def run(self) -> None:
         """Until None comes. Within a session in order; of several sessions, first the one whose listener waits for the
         first sound. What is made goes out at once: encoding one session's long chunk must not delay another's."""
-        waiting: OrderedDict[SessionId, deque[_Item]] = OrderedDict()
-        urgent: deque[SessionId] = deque()
-        while True:
-            for item in self._inbox.take_all(timeout_s=0.0 if waiting else None):
-                if item is None:
-                    return
-                for one in item if isinstance(item, list) else (item,):
-                    waiting.setdefault(one.session, deque()).append(one)
-                    if isinstance(one, UnitAudio) and one.times is not None:
-                        urgent.append(one.session)
-            if not waiting:
-                continue
-            session = urgent.popleft() if urgent else next(iter(waiting))
-            if deliveries := [made for one in waiting.pop(session, ()) for made in self._do(one)]:
-                self._deliver(deliveries)
+        while self._take_in(timeout_s=0.0 if self._waiting else None):
+            if self._waiting:
+                self._serve(self._urgent.popleft() if self._urgent else next(iter(self._waiting)))
+
+    def _take_in(self, timeout_s: float | None) -> bool:
+        """False from the time that None came."""
+        for item in self._inbox.take_all(timeout_s):
+            self._is_over = self._is_over or item is None
+            for one in item if isinstance(item, list) else () if item is None else (item,):
+                self._waiting.setdefault(one.session, deque()).append(one)
+                if isinstance(one, UnitAudio) and one.times is not None:
+                    self._urgent.append(one.session)
+        return not self._is_over
+
+    def _serve(self, session: SessionId) -> None:
+        self._serving = session
+        if deliveries := [made for one in self._waiting.pop(session, ()) for made in self._do(one)]:
+            self._deliver(deliveries)
+
+    def _let_first_sounds_by(self) -> None:
+        """Between two pieces of a chunk. Other sessions only: the one under way keeps its order."""
+        if not self._gives_way:
+            return
+        under_way, self._gives_way = self._serving, False
+        self._take_in(timeout_s=0.0)
+        for session in [session for session in self._urgent if session != under_way]:
+            self._urgent.remove(session)
+            self._serve(session)
+        self._serving, self._gives_way = under_way, True
 
     def _do(self, item: _Item) -> list[Delivery]:
         if isinstance(item, OpenStream | SkipTo | CloseStream | Forget):
@@ -144,13 +169,21 @@ class Worker:
             began = time.perf_counter()
             voice.times, voice.last_unit = output.times or voice.times, output.unit
             voice.heard += output.heard
-            chunks = voice.encoder.encode(output.pcm)
+            chunks = self._encode_in_pieces(voice.encoder, output.pcm)
             return self._chunks(voice, output, chunks, time.perf_counter() - began)
         # Marks must be true: what the encoder still holds belongs before them. After UtteranceDone the container is
         # closed, which drains it too, and can trim the padding.
         is_boundary = isinstance(output, MarkReached) or (isinstance(output, UnitDone) and output.drained)
         held = self._chunks(voice, output, voice.encoder.drain(), 0.0) if is_boundary else []
         return [*held, output]
+
+    def _encode_in_pieces(self, encoder: AudioEncoder, pcm: Pcm) -> list[AudioChunk]:
+        """Still one chunk: a message costs the event loop time, however long it is."""
+        chunks = encoder.encode(pcm[:PIECE_SAMPLES])
+        for start in range(PIECE_SAMPLES, len(pcm), PIECE_SAMPLES):
+            self._let_first_sounds_by()
+            chunks += encoder.encode(pcm[start : start + PIECE_SAMPLES])
+        return join_chunks(chunks)
 
     def _chunks(
         self,
