@@ -159,7 +159,7 @@ KF_DEVICE void multiply_stage(const u16* stage, int warp_m, int warp_n, Sums& su
 KF_DEVICE float snake(float x, float alpha) {
     float angle = alpha * x, turns = rintf(angle * 0.318309886f);
     float sine = __sinf(fmaf(turns, 8.74227766e-8f, fmaf(turns, -3.14159274f, angle)));
-    return x + sine * sine / (alpha + 1e-9f);
+    return x + __fdividef(sine * sine, alpha + 1e-9f);
 }
 
 // ---- after the sums: through shared memory, so that the epilogue is one rolled loop with wide, coalesced accesses ----
