@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from kingfisher_client import (
     ServerError,
 )
 
+from tests.certificates import self_signed
 from tests.server_process import ROOT, ServerProcess, server_process
 
 LONG = "The first turn is long enough to be interrupted, as the caller has something to say. "
@@ -144,9 +147,15 @@ async def test_one_session_too_many_is_refused_with_the_time_to_come_back() -> N
             assert refused.value.retry_after_s
 
 
-def test_the_javascript_client_talks_in_node(server: ServerProcess) -> None:
+def talk_in_node(server: ServerProcess, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = ["node", str(ROOT / "clients/js/test/talk.js"), server.ws]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_javascript_client_talks_in_node(server: ServerProcess) -> None:
+    result = talk_in_node(server)
     assert result.returncode == 0, result.stderr
     talk = json.loads(result.stdout)
     kinds = [event["type"] for event in talk["events"]]
@@ -159,3 +168,15 @@ def test_the_javascript_client_talks_in_node(server: ServerProcess) -> None:
     assert talk["bytes"][str(second)] / 48 == pytest.approx(36 / 15 * 1000, rel=0.1), "15 characters a second"
     assert finish["ttfaMs"]["total"] > 0
     assert talk["connects"] == 1
+
+
+def test_the_javascript_client_talks_over_tls_to_whom_node_trusts(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    with server_process("--model", "null", tls=(certificate, key)) as secure:
+        stranger = talk_in_node(secure)
+        assert stranger.returncode != 0
+        assert "ConnectFailed" in stranger.stderr
+        assert "certificate" in stranger.stderr
+        trusted = talk_in_node(secure, {"NODE_EXTRA_CA_CERTS": str(certificate)})
+    assert trusted.returncode == 0, trusted.stderr
+    assert json.loads(trusted.stdout)["events"][-1]["type"] == "finish"

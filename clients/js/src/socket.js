@@ -27,7 +27,7 @@ export async function openSocket(url, { apiKey, timeoutMs, onOpen }) {
         resolve();
       };
       socket.addEventListener("open", opened, { once: true });
-      socket.addEventListener("error", () => whyNot(address, apiKey).then(reject), { once: true });
+      socket.addEventListener("error", ({ message }) => whyNot(address, apiKey, message).then(reject), { once: true });
       socket.on?.("unexpected-response", (_, response) => refusal(response).then(reject));
       if (timeoutMs !== null) {
         const message = `${shown(address)}: no answer within ${timeoutMs} ms`;
@@ -86,11 +86,12 @@ async function refusal(response) {
 }
 
 /**
+ * Node says why in its `message`, be it a certificate or a closed port; a refusal has come as a response before.
  * Browsers do not tell a script why a handshake failed. The list of voices is under the same checks, so what it
- * answers is the reason. (In Node a refusal has come as a response before this is asked.)
+ * answers is the reason.
  */
-async function whyNot(address, apiKey) {
-  const failed = new ConnectFailed(`${shown(address)}: no connection`);
+async function whyNot(address, apiKey, message) {
+  const failed = new ConnectFailed(`${shown(address)}: ${message || "no connection"}`);
   if (isNode) return failed;
   const voices = new URL("../voices", address);
   voices.protocol = address.protocol === "wss:" ? "https:" : "http:";
