@@ -24,8 +24,12 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    audio: bytes = field(repr=False)
+    """Whose voice is to be spoken with."""
+
+    clips: tuple[bytes, ...] = field(repr=False)
+    """One or more, which follow one another."""
     text: str
+    """What all of them say; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True)

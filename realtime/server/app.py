@@ -7,8 +7,9 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -117,7 +118,7 @@ def make_app(hub: Hub) -> Starlette:
             return JSONResponse({"status": 404, "code": "no_page", "message": "the demo page is not installed"}, 404)
         return FileResponse(demo)
 
-    return Starlette(
+    app = Starlette(
         routes=[
             *fish.routes(hub),
             *fish_voices.routes(hub),
@@ -145,4 +146,24 @@ def make_app(hub: Hub) -> Starlette:
             Middleware(OneLength),
             Middleware(BoundedBodies, max_bytes=FULL_BODIES * hub.config.max_message_bytes),
         ],
+        exception_handlers={HTTPException: _no_such_route},
     )
+    app.router.default = _nowhere
+    return app
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    """Sockets too: starlette's own answer to them is 403, which clients take for a matter of keys."""
+    raise HTTPException(404)
+
+
+async def _no_such_route(request: HTTPConnection, error: Exception) -> Response:
+    """An object, as clients of every protocol look into what says no."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:80]
+    code, message = {
+        404: ("not_found", f"there is nothing at {path}"),
+        405: ("method_not_allowed", f"{path} takes no such request; see Allow"),
+    }.get(error.status_code, ("bad_request", error.detail))
+    body = {"status": error.status_code, "code": code, "message": message}
+    return JSONResponse(body, error.status_code, error.headers)

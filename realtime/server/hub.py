@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -263,20 +263,20 @@ class Hub:
         return self._library
 
     async def clone(self, reference: Reference) -> Voice:
-        """The voice of a clip, which is encoded once. Raises BadReference and Overloaded."""
-        assert self._clips is not None
+        """The voice of these clips, each of which is encoded once. Raises BadReference and Overloaded."""
         text = checked_transcript(reference.text)
-        return await self._clips.voice(reference.audio, text, partial(self._encode, reference.audio))
-
-    async def join_clips(self, clips: Sequence[bytes], text: str) -> Voice:
-        """The voice of several clips that follow one another and together say `text`. Raises like `clone`."""
-        text = checked_transcript(text)
-        voices = [await self.clone(Reference(clip, "")) for clip in clips]
+        if len(reference.clips) == 1:
+            return await self._voice_of(reference.clips[0], text)
+        voices = [await self._voice_of(clip, "") for clip in reference.clips]
         codes = np.concatenate([voice.codes for voice in voices], axis=1)
         seconds = codes.shape[1] * self.runtime.engine.limits.frame_s
         if seconds > MAX_JOINED_S:
             raise BadReference(f"the clips last {seconds:.1f} s together; at most {MAX_JOINED_S:g} s are used")
         return Voice(voices[0].name, text, codes)
+
+    async def _voice_of(self, clip: bytes, text: str) -> Voice:
+        assert self._clips is not None
+        return await self._clips.voice(clip, text, partial(self._encode, clip))
 
     async def _encode(self, audio: bytes, name: str) -> Codes:
         try:

@@ -90,6 +90,18 @@ async def test_an_unknown_voice_is_refused_and_looks_like_any_other() -> None:
         assert await server.metric('kingfisher_refused_total{code="unknown_voice"}') == 5
 
 
+async def test_what_is_not_there_is_said_in_json_to_requests_and_sockets(locked: Server) -> None:
+    """Packages parse what says no; a socket refused with 403 would make an agent give up its service for good."""
+    status, body, _ = locked.get("/v1/asr")
+    assert (status, json.loads(body)["message"]) == (404, "there is nothing at /v1/asr")
+    status, body, headers = locked.get("/v1/tts")
+    assert (status, json.loads(body)["code"], headers["allow"]) == (405, "method_not_allowed", "POST")
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(f"ws://127.0.0.1:{locked.port}/v1/asr/realtime")
+    assert refused.value.response.status_code == 404
+    assert json.loads(refused.value.response.body)["code"] == "not_found"
+
+
 async def test_one_session_more_than_the_limit_is_refused_and_those_inside_go_on() -> None:
     with running(config={"max_sessions": 3}) as server:
         async with AsyncExitStack() as inside:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from realtime.errors import BadRequest
 from realtime.protocol.events import AudioFormat, OutputSpec, Reference
 from realtime.protocol.fish.messages import Prosody, ReferenceClip, StartRequest
+from realtime.protocol.fish.voices import MAX_CLIPS
 from realtime.protocol.request import (
     CHUNK_CHARS,
     DEFAULT_CHUNK_CHARS,
@@ -98,25 +100,30 @@ def _read(data: Any) -> StartRequest:
 
 def _speakers(request: StartRequest) -> tuple[str | None, Reference | None, tuple[str | Reference, ...]]:
     """(reference_id, reference, speakers): one voice, or several for the turns of a dialogue."""
-    clips = [_clip(item) for item in request.references or []]
+    is_dialogue = isinstance(request.reference_id, list) or any(isinstance(c, list) for c in request.references or [])
+    clips = [_reference(clips) for clips in _by_speaker(request.references or [], is_dialogue=is_dialogue)]
     ids = [request.reference_id] if isinstance(request.reference_id, str) else request.reference_id or []
     several: list[str] | list[Reference] = clips or ids
     if len(several) > MAX_SPEAKERS:
         where = "references" if clips else "reference_id"
         raise BadRequest(f"{where} names {len(several)} speakers; at most {MAX_SPEAKERS} are supported")
-    is_dialogue = isinstance(request.reference_id, list) or any(isinstance(c, list) for c in request.references or [])
-    if clips and not is_dialogue and len(clips) > 1:
-        raise BadRequest(f"references has {len(clips)} clips; one is supported")
     if is_dialogue and len(several) > 1:
         return None, None, tuple(several)
     return next(iter(ids), None) or None, next(iter(clips), None), ()
 
 
-def _clip(item: ReferenceClip | list[ReferenceClip]) -> Reference:
-    clips = [item] if isinstance(item, ReferenceClip) else item
-    if len(clips) != 1:
-        raise BadRequest(f"references has a speaker with {len(clips)} clips; one is supported")
-    return Reference(clips[0].audio, clips[0].text)
+def _by_speaker(items: list[ReferenceClip | list[ReferenceClip]], *, is_dialogue: bool) -> list[list[ReferenceClip]]:
+    """An item for each speaker of a dialogue; else all are clips of the only one."""
+    clips = [[item] if isinstance(item, ReferenceClip) else item for item in items]
+    return clips if is_dialogue or not clips else [list(chain.from_iterable(clips))]
+
+
+def _reference(clips: list[ReferenceClip]) -> Reference:
+    """The transcript counts where every clip has one: what is said in part of the sound misleads about the rest."""
+    if not 1 <= len(clips) <= MAX_CLIPS:
+        raise BadRequest(f"references has a speaker with {len(clips)} clips; 1 to {MAX_CLIPS} are supported")
+    texts = [clip.text.strip() for clip in clips]
+    return Reference(tuple(clip.audio for clip in clips), " ".join(texts) if all(texts) else "")
 
 
 def _output(request: StartRequest, defaults: Defaults) -> OutputSpec:

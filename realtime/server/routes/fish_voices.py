@@ -25,6 +25,7 @@ from realtime.errors import (
     StreamFault,
     UnknownVoice,
 )
+from realtime.protocol.events import Reference
 from realtime.protocol.fish.voices import (
     MAX_CLIPS,
     VoiceForm,
@@ -250,7 +251,7 @@ async def _made(guest: Guest, id_: str, fields: VoiceForm, clips: list[bytes]) -
     """Encode the clips; several follow one another, as one. Raises BadReference and Overloaded."""
     try:
         async with asyncio.timeout(ENCODE_S):
-            voice = await guest.hub.join_clips(clips, " ".join(fields.texts))
+            voice = await guest.hub.clone(Reference(tuple(clips), " ".join(fields.texts)))
     except TimeoutError:
         raise Overloaded(f"the clips were not encoded within {ENCODE_S:g} s") from None
     return VoiceRecord(

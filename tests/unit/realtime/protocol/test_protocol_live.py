@@ -424,7 +424,7 @@ def test_an_unknown_reference_id_falls_back_with_a_warning(talk: Talk) -> None:
 
 def test_a_clip_is_handed_on_before_the_stream_begins(talk: Talk) -> None:
     talk.start(references=[{"audio": b"RIFF", "text": "words"}], voice="ben")
-    assert talk.events[1] == events.UseVoice(None, events.Reference(b"RIFF", "words"))
+    assert talk.events[1] == events.UseVoice(None, events.Reference((b"RIFF",), "words"))
     assert isinstance(talk.events[2], events.Begin)
 
 

@@ -89,7 +89,7 @@ def test_each_latency_begins_earlier_than_the_next() -> None:
 def test_a_dialogue_has_a_voice_or_a_clip_for_each_speaker() -> None:
     assert parse_request({"reference_id": ["anna", "ben"]}).speakers == ("anna", "ben")
     clips = [[{"audio": b"a", "text": "A."}], [{"audio": "Yg==", "text": "B."}]]
-    assert parse_request({"references": clips}).speakers == (Reference(b"a", "A."), Reference(b"b", "B."))
+    assert parse_request({"references": clips}).speakers == (Reference((b"a",), "A."), Reference((b"b",), "B."))
 
 
 def test_a_list_of_one_is_one_voice() -> None:
@@ -111,7 +111,18 @@ def test_temperature_zero_is_as_cold_as_it_gets() -> None:
 
 def test_a_reference_clip() -> None:
     request = parse_request({"references": [{"audio": b"RIFF", "text": "What it says."}]})
-    assert request.reference == Reference(b"RIFF", "What it says.")
+    assert request.reference == Reference((b"RIFF",), "What it says.")
+
+
+@pytest.mark.parametrize(("texts", "transcript"), [(("A.", "B."), "A. B."), (("A.", ""), ""), (("", ""), "")])
+def test_several_clips_are_one_voice_and_their_transcript_counts_when_it_is_whole(
+    texts: tuple[str, str], transcript: str
+) -> None:
+    sent = [{"audio": audio, "text": text} for audio, text in zip((b"a", b"b"), texts, strict=True)]
+    expected = Reference((b"a", b"b"), transcript)
+    assert parse_request({"references": sent}).reference == expected
+    assert parse_request({"references": [sent]}).reference == expected
+    assert parse_request({"references": [sent, sent]}).speakers == (expected, expected)
 
 
 BAD: list[tuple[str, Any, str]] = [
@@ -134,9 +145,9 @@ BAD: list[tuple[str, Any, str]] = [
     ("voice", 5, "voice"),
     ("reference_id", [5], "reference_id"),
     ("reference_id", ["a"] * 9, "at most 8"),
-    ("references", [{"audio": b"a"}, {"audio": b"b"}], "2 clips"),
+    ("references", [{"audio": b"a"}] * 21, "21 clips"),
     ("references", [{"text": "no audio"}], "audio"),
-    ("references", [[{"audio": b"a"}, {"audio": b"b"}]], "2 clips"),
+    ("references", [[{"audio": b"a"}] * 21, [{"audio": b"b"}]], "21 clips"),
     ("references", [[], [{"audio": b"b"}]], "0 clips"),
     ("latency", "fast", "normal, balanced, low"),
     ("prosody", {"speed": 3}, "between 0.5 and 2"),

@@ -131,7 +131,7 @@ async def test_a_clip_is_encoded_once(hub: Hub) -> None:
 
 
 async def test_sessions_that_bring_the_same_clip_at_once_have_it_encoded_once(hub: Hub) -> None:
-    clip = Reference(b"sound of a voice", "words")
+    clip = Reference((b"sound of a voice",), "words")
     first, second = await asyncio.gather(hub.clone(clip), hub.clone(clip))
     assert first is second
 
@@ -167,6 +167,6 @@ async def test_a_clip_that_cannot_be_used_is_the_clients_fault(hub: Hub, monkeyp
 
     monkeypatch.setattr(type(hub.runtime.engine), "encode_reference", refuse)
     with pytest.raises(BadReference, match="no sound"):
-        await hub.clone(Reference(b"text", ""))
+        await hub.clone(Reference((b"text",), ""))
     with pytest.raises(BadReference, match="no sound"):
-        await hub.join_clips([b"text"], "")
+        await hub.clone(Reference((b"text", b"more"), ""))

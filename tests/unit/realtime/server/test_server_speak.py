@@ -76,7 +76,7 @@ async def test_what_cannot_be_spoken_raises(hub: Hub) -> None:
 
 
 async def test_a_clip_speaks(hub: Hub) -> None:
-    assert await spoken(hub, StreamRequest("Hello.", reference=Reference(b"a clip", "words"), output=PCM))
+    assert await spoken(hub, StreamRequest("Hello.", reference=Reference((b"a clip",), "words"), output=PCM))
 
 
 async def test_seats_are_limited_and_come_back_when_the_block_is_left_early(hub: Hub) -> None:
