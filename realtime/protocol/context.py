@@ -58,6 +58,7 @@ class Context:
         self._stream: Stream | None = None
         self._utterance: Utterance | None = None
         self._utterances = 0
+        self._is_held = False
         self._has_failed = False
         """The last stream ended in an error: what the client sent before it knew is let pass."""
 
@@ -179,6 +180,15 @@ class Context:
         self._begin(stream, is_new=False)
         if stream.is_stopping:
             self._events.append(End(self._utterances))
+
+    def hold(self, is_held: bool) -> None:
+        """Whether the client takes no more for now: units handed over are finished, further ones wait."""
+        if is_held == self._is_held:
+            return
+        self._is_held = is_held
+        if self._utterance is not None:
+            self._utterance.is_held = is_held
+            self._events += self._utterance.advance()
 
     def tick(self) -> None:
         """Called about once a second: looks at text that was left for later."""
@@ -333,7 +343,9 @@ class Context:
         request = stream.request
         language = language_of(request.language or self._voice_language)
         segmenter = Segmenter(request.chunk_chars, request.first_clause_chars, language.abbreviations)
-        self._utterance = Utterance(self._utterances, segmenter, language if request.normalize else None)
+        self._utterance = Utterance(
+            self._utterances, segmenter, language if request.normalize else None, is_held=self._is_held
+        )
         return self._utterance
 
     def _use(self, voice: UseVoice) -> None:

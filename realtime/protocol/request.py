@@ -23,9 +23,8 @@ __all__ = [
 CHUNK_CHARS = (100, 300)
 DEFAULT_CHUNK_CHARS = 200
 DEFAULT_LEAD_S = 3.0
-HTTP_LEAD_S = 120.0
-"""Whoever asks by HTTP wants the sound soon; from here on playback sets the pace, for the sake of those who listen. So
-much may also wait for a client that reads slowly (see realtime.server.speak), at the widest sample format."""
+HTTP_LEAD_S = math.inf
+"""Whoever asks by HTTP wants the sound as soon as may be: as he takes it, so it is made (see realtime.server.speak)."""
 
 
 @dataclass(frozen=True, slots=True)

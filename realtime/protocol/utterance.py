@@ -105,6 +105,8 @@ class Utterance:
     """Units are completed in order."""
     held_flushes: list[Mark] = field(default_factory=list)
     """Flushes that wait for speech under way (see `_flush`)."""
+    is_held: bool = False
+    """The client takes no more for now: no further text is looked at."""
     open_flushes: int = 0
     """Flushes that were not answered yet."""
     inbox: deque[str | Mark | End] = field(default_factory=deque)
@@ -142,7 +144,7 @@ class Utterance:
         """Look at what came in, as far as speech needs it by now."""
         events: list[SessionEvent] = []
         for _ in range(MAX_PIECES):
-            if not self.inbox or len(self.units) - self.done_units >= UNITS_AHEAD:
+            if self.is_held or not self.inbox or len(self.units) - self.done_units >= UNITS_AHEAD:
                 break
             match self.inbox.popleft():
                 case str() as text:

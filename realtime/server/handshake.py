@@ -6,6 +6,9 @@ uvicorn waits without end for the first request of a connection, and for a reque
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import MutableMapping
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -13,7 +16,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from realtime.server.frames import SmallReads
 
-__all__ = ["TimedHttp"]
+__all__ = ["TimedHttp", "abort"]
 
 BODY_S = 120.0
 """For a request's body: a clip of 16 MiB comes through 1.2 Mbit/s in that time."""
@@ -23,20 +26,30 @@ MAX_UNFINISHED = 512
 
 _BEFORE_REQUEST, _IN_BODY = h11.IDLE, h11.SEND_BODY
 
+_ABORT = "kingfisher.abort"
+
+
+def abort(scope: MutableMapping[str, Any]) -> None:
+    """End the connection of this request at once, with what lies in its buffers: an orderly close would wait for the
+    client to take it."""
+    scope["state"][_ABORT]()
+
 
 class TimedHttp(H11Protocol):
-    def __init__(self, *, handshake_s: float, max_unsent_bytes: int, **of_uvicorn: object) -> None:
+    def __init__(self, *, handshake_s: float, silence_s: float, max_unsent_bytes: int, **of_uvicorn: object) -> None:
         """`handshake_s`: from connecting, or from a request's first byte, to the end of its headers.
+        `silence_s`: how long the far side of a WebSocket may take nothing before the kernel gives it up.
         `max_unsent_bytes`: see SmallReads."""
         super().__init__(**of_uvicorn)  # type: ignore[arg-type]
         self._max_unsent_bytes = max_unsent_bytes
-        self._handshake_s = handshake_s
+        self._handshake_s, self._silence_s = handshake_s, silence_s
         self._deadline: asyncio.TimerHandle | None = None
         self._waits_for: object = None
         self._is_socket = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app_state = {**self.app_state, _ABORT: transport.abort}
         self._watch()
         waiting = [c for c in self.connections if isinstance(c, TimedHttp) and c._deadline is not None]
         if len(waiting) > MAX_UNFINISHED:
@@ -50,12 +63,20 @@ class TimedHttp(H11Protocol):
         self._unwatch()
         self._is_socket = True  # h11 still waits for the end of a request that is over
         super().handle_websocket_upgrade(event)
+        self._give_up_the_silent()
         protocol = self.transport.get_protocol()
         if isinstance(protocol, WebSocketsSansIOProtocol) and not self.transport.is_closing():
             # What is read, and into what, changes with the protocol only where reading begins anew.
             self.transport.pause_reading()
             self.transport.set_protocol(SmallReads(protocol, self.transport, self._max_unsent_bytes))
             self.transport.resume_reading()
+
+    def _give_up_the_silent(self) -> None:
+        """Else the data of a peer that is gone would stay in memory for minutes. Not for a body over HTTP: the kernel
+        counts a steady reader whose window stays full as silent, and realtime.server.spoken looks after those."""
+        peer = self.transport.get_extra_info("socket")
+        if peer is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(self._silence_s * 1000))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unwatch()

@@ -115,7 +115,12 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int,
         return 1, True
     settings = uvicorn.Config(
         make_app(hub),
-        http=partial(TimedHttp, handshake_s=config.handshake_s, max_unsent_bytes=config.max_out_bytes),  # type: ignore[arg-type]
+        http=partial(  # type: ignore[arg-type]
+            TimedHttp,
+            handshake_s=config.handshake_s,
+            silence_s=2 * config.stall_s,
+            max_unsent_bytes=config.max_out_bytes,
+        ),
         ws="websockets-sansio",
         ws_max_size=config.max_message_bytes + 1,
         ws_ping_interval=config.ping_s,
@@ -172,9 +177,6 @@ def _listen(config: ServerConfig) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        # A peer that acknowledges nothing for so long is gone; else its data would stay in memory for minutes.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(2 * config.stall_s * 1000))
     listening.bind((config.host, config.port))
     listening.listen(1024)
     listening.setblocking(False)

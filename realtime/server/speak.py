@@ -14,12 +14,14 @@ from realtime.protocol.replies import Audio, Finish, Reply
 from realtime.protocol.request import StreamRequest
 from realtime.server.guest import Guest
 
-__all__ = ["MAX_UNREAD_BYTES", "speak"]
+__all__ = ["ENOUGH_UNREAD_BYTES", "speak"]
 
 log = logging.getLogger(__name__)
 
-MAX_UNREAD_BYTES = 32 * 1024 * 1024
-"""Audio that waits for a client that does not take it."""
+ENOUGH_UNREAD_BYTES = 1 << 20
+"""Audio that waits for the client: beyond it no further text is spoken until he takes some. Five seconds of it at the
+least, so that speech is under way again before he runs dry. What was handed to the engine before still comes: some
+units, see realtime.protocol.utterance."""
 
 
 @asynccontextmanager
@@ -69,6 +71,7 @@ class _Speaking:
                 yield reply
                 if isinstance(reply, Finish):
                     return
+                self._guarded(self._look_at_client)
             self._came.clear()
             await self._came.wait()
 
@@ -99,6 +102,9 @@ class _Speaking:
             log.exception("request at seat %s failed", self._seat.session)
             self.give_up(Internal("a fault of the server"), 0)
 
+    def _look_at_client(self) -> None:
+        self._context.hold(self._unread_bytes > ENOUGH_UNREAD_BYTES)
+
     def _pump(self) -> None:
         while True:
             replies, events = self._context.replies(), self._context.events()
@@ -109,9 +115,7 @@ class _Speaking:
             self._came.set()
             for event in events:
                 self._seat.carry_out(event)
-            if self._unread_bytes > MAX_UNREAD_BYTES:
-                unread = f"{self._unread_bytes} bytes of audio wait for the client"
-                self._context.fail(EngineFault("too_slow", unread), time.monotonic())
+            self._look_at_client()
 
 
 def _size(reply: Reply) -> int:

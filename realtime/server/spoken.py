@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -18,6 +19,7 @@ from realtime.protocol.events import AudioFormat
 from realtime.protocol.replies import Audio, Reply
 from realtime.protocol.request import StreamRequest
 from realtime.server.guest import Guest
+from realtime.server.handshake import abort
 from realtime.server.speak import speak
 
 __all__ = ["MEDIA_TYPES", "Spoken", "sound_of"]
@@ -64,15 +66,20 @@ class Spoken(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
+        listener = _Listener(self._guest.hub.config.stall_s)
         try:
-            async with speak(self._guest, self._asked) as replies, aclosing(self._pieces(replies)) as body:
+            async with (
+                speak(self._guest, self._asked) as replies,
+                aclosing(self._pieces(listener.noting(replies))) as body,
+            ):
                 first = await _unless_gone(anext(body, b""), receive)
                 has_begun = True
                 answer = StreamingResponse(_with(first, body), 200, self._extra, self._type)
-                await answer(scope, receive, _watched(send, self._guest.hub.config.stall_s))
+                await answer(scope, receive, listener.watched(send))
         except TimeoutError:
             self._guest.hub.metrics.dropped.inc()
             log.info("a body was cut: its client does not read")
+            abort(scope)
         except ClientDisconnect:
             log.debug("a client was gone before its first sound")
         except (StreamFault, TooManySessions) as refusal:
@@ -82,14 +89,36 @@ class Spoken(Response):
             await self._refused(refusal)(scope, receive, send)
 
 
-def _watched(send: Send, stall_s: float) -> Send:
-    """`send`, which raises TimeoutError where a client takes nothing for so long."""
+class _Listener:
+    """How long a client may take nothing. One that plays what it is sent has no need of more while it has some left:
+    kernel buffers alone hold minutes, and are refilled in one go."""
 
-    async def watched(message: Message) -> None:
-        async with asyncio.timeout(stall_s):
-            await send(message)
+    def __init__(self, stall_s: float) -> None:
+        self._stall_s = stall_s
+        self._play_end_s = 0.0
 
-    return watched
+    async def noting(self, replies: AsyncIterator[Reply]) -> AsyncIterator[Reply]:
+        async for reply in replies:
+            if isinstance(reply, Audio):
+                self._play_end_s = max(self._play_end_s, time.monotonic()) + reply.chunk.duration_ms / 1000
+            yield reply
+
+    def watched(self, send: Send) -> Send:
+        """`send`, which raises TimeoutError where a client takes nothing for `stall_s` more than the sound lasts that
+        it was sent."""
+
+        async def watched(message: Message) -> None:
+            t = time.monotonic()
+            p = self._patience_s()
+            async with asyncio.timeout(p):
+                await send(message)
+            if time.monotonic() - t > 5:
+                log.warning("blocked %.1f of %.1f", time.monotonic() - t, p)
+
+        return watched
+
+    def _patience_s(self) -> float:
+        return self._stall_s + max(0.0, self._play_end_s - time.monotonic())
 
 
 async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

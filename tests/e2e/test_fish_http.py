@@ -6,6 +6,8 @@ import asyncio
 import base64
 import io
 import json
+import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -181,13 +183,38 @@ async def test_who_hangs_up_while_waiting_for_a_slot_does_not_keep_the_place() -
             await busy.metric_becomes("kingfisher_sessions", 1)
 
 
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+def request_bytes(**body: Any) -> bytes:
+    content = json.dumps(body).encode()
+    return b"POST /v1/tts HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(content) + content
+
+
 async def test_who_does_not_read_is_dropped_and_the_place_freed() -> None:
-    body = json.dumps({"text": "A long text. " * 700, "format": "wav"}).encode()
     with running(config={"stall_s": 0.5}) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
-        writer.write(b"POST /v1/tts HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        writer.write(request_bytes(text="A long text. " * 700, format="pcm", sample_rate=48_000))
         await writer.drain()
         await server.metric_becomes("kingfisher_clients_dropped_total", 1)
         await server.metric_becomes("kingfisher_sessions", 0)
+        heard = await reader.read()
+        assert heard.startswith(b"HTTP/1.1 200 OK")
+        assert not heard.endswith(LAST_CHUNK)
         writer.close()
-        assert not reader.at_eof()
+
+
+def test_who_plays_what_he_takes_gets_all_of_it() -> None:
+    """He takes nothing for longer than a client may that is silent: there is sound enough in his and our buffers."""
+    rate_hz, seconds = 8_000, 7.0
+    with running(config={"stall_s": 0.5}) as server, socket.create_connection(("127.0.0.1", server.port)) as player:
+        player.sendall(request_bytes(text="A long text. " * 300, format="pcm", sample_rate=rate_hz))
+        began_s, taken = time.monotonic(), 0
+        while (played_s := time.monotonic() - began_s) < seconds:
+            taken += len(player.recv(max(0, round(played_s * rate_hz * 2) - taken) or 1))
+            time.sleep(0.01)
+        while piece := player.recv(1 << 20):
+            taken += len(piece)
+            if piece.endswith(LAST_CHUNK):
+                break
+    assert taken / rate_hz / 2 == pytest.approx(240, rel=0.02)

@@ -21,8 +21,6 @@ HTTP = Defaults(format="mp3", pcm_rate_hz=44_100, max_lead_s=HTTP_LEAD_S)
 
 MAX_WHOLE_CHARS = 10_000
 """An answer that is sent as one lies in memory as one: about ten minutes of it."""
-WHOLE_LEAD_S = 1_800.0
-"""Nobody listens before it is complete."""
 
 
 class _Body(StartRequest):
@@ -59,7 +57,7 @@ def parse_body(body: bytes, content_type: str) -> Asked:
     if len(request.text) > MAX_WHOLE_CHARS:
         limit = f"at most {MAX_WHOLE_CHARS} with streaming false"
         raise BadRequest(f"text has {len(request.text)} characters; {limit}")
-    return Asked(replace(request, max_lead_s=WHOLE_LEAD_S), is_whole=True)
+    return Asked(replace(request, max_lead_s=HTTP_LEAD_S), is_whole=True)
 
 
 def error_body(refusal: Refusal, status: int) -> dict[str, object]:

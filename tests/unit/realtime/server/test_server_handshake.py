@@ -91,6 +91,7 @@ async def test_who_is_waited_for_and_how_long(sent: list[bytes], waits_s: list[f
     config.load()
     http = TimedHttp(
         handshake_s=HANDSHAKE_S,
+        silence_s=60.0,
         max_unsent_bytes=1,
         config=config,
         server_state=(state := ServerState()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,9 +16,12 @@ from realtime.protocol.events import OutputSpec, Reference
 from realtime.protocol.replies import Audio, Finish, Reply
 from realtime.protocol.request import HTTP_LEAD_S, StreamRequest
 from realtime.server.hub import Hub
-from realtime.server.speak import MAX_UNREAD_BYTES, speak
+from realtime.server.speak import ENOUGH_UNREAD_BYTES, speak
 
 PCM = OutputSpec("pcm", 24_000)
+WIDEST = OutputSpec("f32", 48_000)
+WIDEST_BYTES_A_SECOND = 48_000 * np.dtype(np.float32).itemsize
+DEADLINE_S = 15.0
 
 
 @pytest.fixture
@@ -32,6 +36,10 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 async def spoken(hub: Hub, request: StreamRequest) -> list[Reply]:
     async with speak(hub.guest(None), request) as replies:
         return [reply async for reply in replies]
+
+
+def sound_made_s(hub: Hub) -> float:
+    return hub.metrics.audio_s.collect()[0].samples[0].value
 
 
 async def test_all_speech_comes_and_then_the_finish(hub: Hub) -> None:
@@ -57,10 +65,20 @@ async def test_speech_far_beyond_its_lead_comes_whole(hub: Hub) -> None:
     assert len({round(finish.audio_ms) for finish in totals if isinstance(finish, Finish)}) == 1
 
 
-def test_a_reader_at_the_pace_of_speech_is_never_too_slow() -> None:
-    """What the lead lets be sent ahead may wait, in the widest format there is."""
-    widest_bytes_a_second = 48_000 * np.dtype(np.float32).itemsize
-    assert HTTP_LEAD_S * widest_bytes_a_second <= MAX_UNREAD_BYTES
+async def test_who_takes_nothing_holds_the_speech_and_not_the_slot(hub: Hub) -> None:
+    """What waits for him is bounded by bytes, whatever the length of the text; then he gets all of it."""
+    request = StreamRequest("One more sentence of a long text. " * 60, output=WIDEST, max_lead_s=HTTP_LEAD_S)
+    async with speak(hub.guest(None), request) as replies:
+        heard = [await anext(replies)]
+        async with asyncio.timeout(DEADLINE_S):
+            while hub.runtime.sessions_speaking:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert ENOUGH_UNREAD_BYTES / WIDEST_BYTES_A_SECOND < sound_made_s(hub) < 60, "of 131 seconds"
+        heard += [reply async for reply in replies]
+    finish = heard[-1]
+    assert isinstance(finish, Finish)
+    assert finish.audio_ms == pytest.approx(131_200)
+    assert sum(reply.chunk.duration_ms for reply in heard if isinstance(reply, Audio)) == pytest.approx(finish.audio_ms)
 
 
 async def test_text_without_a_word_gives_a_finish_and_no_speech(hub: Hub) -> None:
