@@ -8,6 +8,7 @@
     │   └── BadOrder           1008  bad_order
     ├── StreamFault            ends the stream with `finish(error)`; the socket stays usable
     │   ├── BadRequest               bad_request
+    │   │   └── NameTaken
     │   ├── UnknownVoice             unknown_voice
     │   ├── BadReference             bad_reference
     │   ├── TooMuchText              too_much_text
@@ -39,6 +40,7 @@ __all__ = [
     "HandshakeRefused",
     "Internal",
     "Malformed",
+    "NameTaken",
     "Overloaded",
     "Refusal",
     "StreamFault",
@@ -84,6 +86,10 @@ class StreamFault(Refusal):
 
 class BadRequest(StreamFault):
     code = "bad_request"
+
+
+class NameTaken(BadRequest):
+    """There is a voice of that name already."""
 
 
 class UnknownVoice(StreamFault):

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -22,6 +24,10 @@ __all__ = ["UnitWords", "spoken_spans"]
 
 MAX_CHARS_A_FRAME = 12
 """Speech says one or two characters in a frame; a glance of the head further ahead is followed no faster than this."""
+
+MAX_PAIRS = 2_000
+"""Of equal words in both texts that are weighed against one another, in some milliseconds; prose has a few hundred. A
+text of one character over and over has tens of thousands, and would hold the event loop for a tenth of a second."""
 
 _WORD = re.compile(r"[\u2e80-\uffff]|[^\s\u2e80-\uffff]+")
 """Scripts that write no spaces (CJK) are taken by the character."""
@@ -141,8 +147,7 @@ def spoken_spans(written: str, spoken: str) -> list[tuple[float, float]]:
     said = list(_WORD.finditer(spoken))
     names = [_bare(word) for word in _WORD.findall(written)]
     spans: list[tuple[float, float]] = []
-    matcher = SequenceMatcher(None, names, [_bare(match[0]) for match in said], autojunk=False)
-    for tag, w0, w1, s0, s1 in matcher.get_opcodes():
+    for tag, w0, w1, s0, s1 in _differences(names, [_bare(match[0]) for match in said]):
         if tag == "equal":
             spans += [(_begin(match), _end(match)) for match in said[s0:s1]]
         elif w1 > w0:
@@ -150,6 +155,16 @@ def spoken_spans(written: str, spoken: str) -> list[tuple[float, float]]:
             end = _end(said[s1 - 1]) if s1 > s0 else start
             spans += _share(names[w0:w1], start, end)
     return spans
+
+
+def _differences(names: list[str], said: list[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    """As `SequenceMatcher.get_opcodes` gives them. Where that would be too dear, all is one difference."""
+    if names == said:
+        return [("equal", 0, len(names), 0, len(said))]
+    counts = Counter(said)
+    if sum(counts[name] for name in names) > MAX_PAIRS:
+        return [("replace", 0, len(names), 0, len(said))]
+    return SequenceMatcher(None, names, said, autojunk=False).get_opcodes()
 
 
 def _share(names: list[str], start: float, end: float) -> list[tuple[float, float]]:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from engine.api import Voice
-from realtime.errors import BadReference
+from realtime.errors import BadReference, NameTaken, UnknownVoice
 from realtime.voices.folder import Folder
 from realtime.voices.record import BadRecord, VoiceRecord, decode_record, encode_record
 
@@ -49,7 +49,11 @@ class _VoicesFor(Mapping[str, Voice]):
 
 
 class VoiceLibrary:
-    """Lives on the event loop; files are written in a thread, one at a time. A change counts once it is on disk."""
+    """Lives on the event loop; files are written in a thread, one at a time. A change counts once it is on disk.
+
+    Requests take long to read, and clips to encode: what was looked up before may be gone by the time of the change, or
+    be somebody else's. So changes look for themselves, when it is their turn.
+    """
 
     def __init__(self, folder: Folder, fits: Callable[[Voice], bool]) -> None:
         """Reads what is there; a file that cannot be used (`fits`: by this model) is told of in the log and left
@@ -83,23 +87,55 @@ class VoiceLibrary:
         """By id, those that this owner may speak with; iterating shows those that are listed. A live view."""
         return _VoicesFor(self._records, self._voices, owner)
 
-    async def put(self, record: VoiceRecord) -> None:
-        """A new voice, or a new form of one. Raises BadReference where no more fit, and OSError."""
+    async def add(self, record: VoiceRecord) -> None:
+        """A new voice. Raises NameTaken, BadReference where no more fit, and OSError."""
         async with self._writing:
-            if record.id not in self._records and len(self._records) >= MAX_VOICES:
+            self._check_free(record.id)
+            if len(self._records) >= MAX_VOICES:
                 raise BadReference(f"{MAX_VOICES} voices are stored, which is the limit; delete one first")
-            await asyncio.to_thread(self._folder.write, record.id, encode_record(record))
-            self._keep(record)
+            await self._write(record)
 
-    async def remove(self, id_: str) -> bool:
-        """Whether it was there. Streams that speak with it go on. Raises OSError."""
+    async def change(self, id_: str, changed: Callable[[VoiceRecord], VoiceRecord]) -> VoiceRecord:
+        """`changed` gets the voice as it is by then, and gives its new form, maybe under another id. Raises
+        UnknownVoice, NameTaken, OSError, and what `changed` raises; then nothing has changed."""
         async with self._writing:
-            if id_ not in self._records:
-                return False
-            await asyncio.to_thread(self._folder.remove, id_)
-            del self._records[id_], self._voices[id_]
-            return True
+            record = changed(self._record(id_))
+            if record.id != id_:
+                self._check_free(record.id)
+            await self._write(record)
+            if record.id != id_:  # the new one first: a crash in between leaves two, never none
+                await self._erase(id_)
+            return record
+
+    async def remove(self, id_: str, may: Callable[[VoiceRecord], bool] = lambda _: True) -> None:
+        """Delete it if it `may` be. Streams that speak with it go on. Raises UnknownVoice, also where it may not, and
+        OSError."""
+        async with self._writing:
+            if not may(self._record(id_)):
+                raise _unknown(id_)
+            await self._erase(id_)
+
+    def _record(self, id_: str) -> VoiceRecord:
+        if (record := self._records.get(id_)) is None:
+            raise _unknown(id_)
+        return record
+
+    def _check_free(self, id_: str) -> None:
+        if id_ in self._records:
+            raise NameTaken(f"there is a voice {id_!r} already")
+
+    async def _write(self, record: VoiceRecord) -> None:
+        await asyncio.to_thread(self._folder.write, record.id, encode_record(record))
+        self._keep(record)
+
+    async def _erase(self, id_: str) -> None:
+        await asyncio.to_thread(self._folder.remove, id_)
+        del self._records[id_], self._voices[id_]
 
     def _keep(self, record: VoiceRecord) -> None:
         self._records[record.id] = record
         self._voices[record.id] = voice_of(record)
+
+
+def _unknown(id_: str) -> UnknownVoice:
+    return UnknownVoice(f"there is no uploaded voice {id_[:80]!r}")

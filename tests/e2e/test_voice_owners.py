@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from realtime.voices.folder import Folder
-from tests.e2e.live import Server, running
+from tests.e2e.live import Server, all_of, running
 from tests.e2e.vendors import http
 
 ANNA, BEN = "anna-key-1", "ben-key-2"
@@ -128,3 +129,38 @@ async def test_the_keys_are_not_on_disk(tmp_path: Path) -> None:
     stored = b"".join(data for _, data in Folder(tmp_path, ".voice").read_all())
     assert b"A private voice" in stored
     assert ANNA.encode() not in stored
+
+
+async def test_of_two_keys_that_add_a_name_at_once_one_has_it(server: Server) -> None:
+    """Both see that it is free, and then their clips are encoded."""
+    data = {"id": "wanted", "text": "words"}
+    answers = await all_of(
+        *(
+            ask(server, key, "POST", "/v1/references/add", data=data, files={"audio": key.encode()})
+            for key in (ANNA, BEN)
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 409]
+    winner, loser = (ANNA, BEN) if answers[0].status_code == 200 else (BEN, ANNA)
+    assert await may_speak(server, winner, "wanted")
+    assert not await may_speak(server, loser, "wanted")
+
+
+async def test_a_change_that_takes_long_to_send_does_not_bring_back_a_deleted_voice(server: Server) -> None:
+    voice, is_deleted = await uploaded(server, ANNA), asyncio.Event()
+
+    async def slow_form() -> AsyncIterator[bytes]:
+        yield b"title="
+        await is_deleted.wait()
+        yield b"Back"
+
+    async def delete() -> None:
+        assert (await ask(server, ANNA, "DELETE", f"/model/{voice}")).status_code == 200
+        is_deleted.set()
+
+    async with http(server) as client:
+        headers = {"Authorization": f"Bearer {ANNA}", "Content-Type": "application/x-www-form-urlencoded"}
+        change = client.patch(f"/model/{voice}", content=slow_form(), headers=headers)
+        answer, _ = await all_of(change, delete())
+    assert answer.status_code == 404
+    assert (await ask(server, ANNA, "GET", f"/model/{voice}")).status_code == 404

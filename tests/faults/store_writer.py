@@ -34,13 +34,17 @@ async def main(folder: Path, seed: int) -> None:
     library, chance = VoiceLibrary(Folder(folder, ".voice"), fits), random.Random(seed)
     while True:
         id_ = chance.choice(IDS)
-        if chance.random() < 0.3:
+        if id_ in library.records and chance.random() < 0.3:
             print(id_, flush=True)
             await library.remove(id_)
         else:
             title = f"{seed}-{chance.randrange(1 << 30)}"
+            record = record_of(id_, title)
             print(id_, title, flush=True)
-            await library.put(record_of(id_, title))
+            if id_ in library.records:
+                await library.change(id_, lambda _, record=record: record)
+            else:
+                await library.add(record)
         print(flush=True)
 
 

@@ -21,6 +21,7 @@ from realtime.errors import (
     ConnectionFault,
     HandshakeRefused,
     Internal,
+    NameTaken,
     Overloaded,
     StreamFault,
     UnknownVoice,
@@ -143,7 +144,7 @@ class _Models:
         if not 1 <= len(clips) <= MAX_CLIPS:
             raise BadRequest(f"voices has {len(clips)} clips; 1 to {MAX_CLIPS} are needed")
         record = await _made(guest, secrets.token_hex(16), fields, clips)
-        await self._hub.library.put(record)
+        await self._hub.library.add(record)
         return JSONResponse(entity(record), 201)
 
     async def one(self, request: Request, guest: Guest) -> Response:
@@ -153,7 +154,8 @@ class _Models:
         return JSONResponse(entity(_seen(guest, id_)))
 
     async def update(self, request: Request, guest: Guest) -> Response:
-        record = _owned(guest, request.path_params["id"])
+        id_ = request.path_params["id"]
+        _check_owned(guest, _seen(guest, id_))  # before its form is read
         async with form_of(request, self._hub.config.max_message_bytes) as form:
             fields = read_form(texts_of(form))
         changes: dict[str, Any] = {
@@ -161,12 +163,10 @@ class _Models:
             for name in ("title", "description", "tags", "visibility", "languages")
             if (value := getattr(fields, name)) is not None
         }
-        await self._hub.library.put(msgspec.structs.replace(record, **changes, updated_at=_now()))
-        return JSONResponse(entity(_owned(guest, record.id)))
+        return JSONResponse(entity(await _changed(guest, id_, **changes)))
 
     async def delete(self, request: Request, guest: Guest) -> Response:
-        record = _owned(guest, request.path_params["id"])
-        await self._hub.library.remove(record.id)
+        await self._hub.library.remove(request.path_params["id"], guest.may_change)
         return Response(status_code=200)
 
 
@@ -182,14 +182,14 @@ class _References:
         id_, text = texts.get("id", [""])[-1], texts.get("text", [""])[-1]
         if not VOICE_NAME.fullmatch(id_):
             raise BadRequest(f"id is {id_[:80]!r}; it must match {VOICE_NAME.pattern}")
-        if id_ in self._hub.voices:
-            return JSONResponse(
-                {"success": False, "message": f"there is a voice {id_!r} already", "reference_id": id_}, 409
-            )
         if len(clips) != 1:
             raise BadRequest(f"audio has {len(clips)} clips; one is needed")
         fields = VoiceForm(id_, None, None, (text,), None)
-        await self._hub.library.put(await _made(guest, id_, fields, clips))
+        try:
+            self._check_free(id_)  # before its clip is encoded, which takes seconds
+            await self._hub.library.add(await _made(guest, id_, fields, clips))
+        except NameTaken as taken:
+            return JSONResponse({"success": False, "message": str(taken), "reference_id": id_}, 409)
         return JSONResponse({"success": True, "message": "the reference was added", "reference_id": id_})
 
     async def listed(self, request: Request, guest: Guest) -> Response:
@@ -197,23 +197,24 @@ class _References:
 
     async def delete(self, request: Request, guest: Guest) -> Response:
         id_ = await self._field(request, "reference_id")
-        await self._hub.library.remove(_owned(guest, id_).id)
+        await self._hub.library.remove(id_, guest.may_change)
         return JSONResponse({"success": True, "message": "the reference was deleted", "reference_id": id_})
 
     async def update(self, request: Request, guest: Guest) -> Response:
         async with form_of(request, self._hub.config.max_message_bytes) as form:
             texts = texts_of(form)
         old, new = texts.get("old_reference_id", [""])[-1], texts.get("new_reference_id", [""])[-1]
-        record = _owned(guest, old)
         if not VOICE_NAME.fullmatch(new):
             raise BadRequest(f"new_reference_id is {new[:80]!r}; it must match {VOICE_NAME.pattern}")
-        if new in self._hub.voices:
-            raise BadRequest(f"there is a voice {new!r} already")
-        # The new one first: a crash in between leaves two, never none.
-        await self._hub.library.put(msgspec.structs.replace(record, id=new, title=new, updated_at=_now()))
-        await self._hub.library.remove(old)
+        self._check_free(new)
+        await _changed(guest, old, id=new, title=new)
         body = {"success": True, "message": "the reference was renamed"}
         return JSONResponse(body | {"old_reference_id": old, "new_reference_id": new})
+
+    def _check_free(self, id_: str) -> None:
+        """Raises NameTaken: by the model's own voices too."""
+        if id_ in self._hub.voices:
+            raise NameTaken(f"there is a voice {id_!r} already")
 
     async def _field(self, request: Request, name: str) -> str:
         """From the query, a JSON body, or a form: its clients do all three."""
@@ -240,11 +241,20 @@ def _seen(guest: Guest, id_: str) -> VoiceRecord:
     return library.records[id_]
 
 
-def _owned(guest: Guest, id_: str) -> VoiceRecord:
-    """One that he may change. Raises UnknownVoice."""
-    if not guest.may_change(record := _seen(guest, id_)):
-        raise UnknownVoice(f"there is no uploaded voice {id_[:80]!r} of yours")
-    return record
+def _check_owned(guest: Guest, record: VoiceRecord) -> None:
+    """Raises UnknownVoice."""
+    if not guest.may_change(record):
+        raise UnknownVoice(f"there is no uploaded voice {record.id[:80]!r} of yours")
+
+
+async def _changed(guest: Guest, id_: str, **changes: Any) -> VoiceRecord:
+    """Raises UnknownVoice where it is gone, or somebody else's by now, and NameTaken."""
+
+    def changed(record: VoiceRecord) -> VoiceRecord:
+        _check_owned(guest, record)
+        return msgspec.structs.replace(record, **changes, updated_at=_now())
+
+    return await guest.hub.library.change(id_, changed)
 
 
 async def _made(guest: Guest, id_: str, fields: VoiceForm, clips: list[bytes]) -> VoiceRecord:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from realtime.protocol import timings
 from realtime.protocol.replies import WordTiming
 from realtime.protocol.timings import UnitWords, spoken_spans
 from realtime.text.normalizer import normalize
@@ -94,3 +96,15 @@ def test_spans_of_spoken_words_never_fall_and_stay_inside(written: list[str]) ->
     assert all(0 <= start <= end <= len(spoken) for start, end in spans)
     starts = [start for start, _ in spans]
     assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize("text", ["中 $1 " * 50, "no $1 " * 50])
+def test_a_text_that_repeats_itself_is_not_weighed_word_against_word(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """That takes the cube of its length: a tenth of a second, in which the event loop serves nobody."""
+    monkeypatch.setattr(timings, "SequenceMatcher", None)
+    spoken = normalize(text)
+    spans = spoken_spans(text, spoken)
+    assert len(spans) == 100
+    assert spans[-1][1] == pytest.approx(len(spoken.rstrip()))

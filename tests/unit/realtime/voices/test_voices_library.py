@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.api import Voice
-from realtime.errors import BadReference
+from realtime.errors import BadReference, NameTaken, UnknownVoice
 from realtime.voices import library as library_module
 from realtime.voices.clips import ClipCache
 from realtime.voices.folder import Folder
@@ -23,6 +23,10 @@ CODEBOOKS = 10
 def record(id_: str, **changes: object) -> VoiceRecord:
     made = VoiceRecord(id=id_, title=id_, transcript="Hello.", codes=bytes(40), codebooks=CODEBOOKS)
     return msgspec.structs.replace(made, **changes)
+
+
+def renamed(was: VoiceRecord) -> VoiceRecord:
+    return msgspec.structs.replace(was, title="renamed")
 
 
 def fits(voice: Voice) -> bool:
@@ -39,11 +43,10 @@ def cache_in(path: Path, model: str = "m") -> ClipCache:
 
 async def test_voices_are_there_after_a_restart(tmp_path: Path) -> None:
     library = opened(tmp_path)
-    await library.put(record("a"))
-    await library.put(record("b"))
-    await library.put(record("b", title="renamed"))
-    assert await library.remove("a")
-    assert not await library.remove("a")
+    await library.add(record("a"))
+    await library.add(record("b"))
+    await library.change("b", renamed)
+    await library.remove("a")
     again = opened(tmp_path)
     assert dict(again.records) == {"b": record("b", title="renamed")}
     assert again.voices["b"].transcript == "Hello."
@@ -51,7 +54,7 @@ async def test_voices_are_there_after_a_restart(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_used_is_left_alone_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     library = opened(tmp_path)
-    await library.put(record("good"))
+    await library.add(record("good"))
     (tmp_path / "broken.voice").write_bytes(b"kfvoice1 and nothing")
     (tmp_path / "moved.voice").write_bytes((tmp_path / "good.voice").read_bytes())
     other = VoiceLibrary(Folder(tmp_path, ".voice"), lambda voice: False)
@@ -65,19 +68,64 @@ async def test_what_cannot_be_used_is_left_alone_and_told(tmp_path: Path, caplog
 async def test_there_is_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_module, "MAX_VOICES", 2)
     library = opened(tmp_path)
-    await library.put(record("a"))
-    await library.put(record("b"))
+    await library.add(record("a"))
+    await library.add(record("b"))
     with pytest.raises(BadReference, match="2 voices"):
-        await library.put(record("c"))
-    await library.put(record("b", title="still allowed"))
+        await library.add(record("c"))
+    await library.change("b", renamed)
 
 
 async def test_a_voice_that_could_not_be_written_is_not_there(tmp_path: Path) -> None:
     library = opened(tmp_path / "file" / "below")
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="file"):
-        await library.put(record("a"))
+        await library.add(record("a"))
     assert not library.voices
+
+
+async def test_of_two_who_add_a_name_at_once_one_has_it(tmp_path: Path) -> None:
+    library = opened(tmp_path)
+    outcomes = await asyncio.gather(
+        *(library.add(record("a", owner=owner)) for owner in ("anna", "ben")), return_exceptions=True
+    )
+    assert [type(outcome) for outcome in outcomes] == [type(None), NameTaken]
+    assert opened(tmp_path).records["a"].owner == "anna"
+
+
+async def test_changes_at_once_follow_one_another_and_none_is_lost(tmp_path: Path) -> None:
+    library = opened(tmp_path)
+    await library.add(record("a", visibility="public"))
+    await asyncio.gather(
+        library.change("a", renamed),
+        library.change("a", lambda was: msgspec.structs.replace(was, visibility="private")),
+        library.change("a", lambda was: msgspec.structs.replace(was, id="b")),
+    )
+    assert dict(opened(tmp_path).records) == {"b": record("b", title="renamed", visibility="private")}
+
+
+async def test_a_change_does_not_bring_back_what_was_deleted(tmp_path: Path) -> None:
+    library = opened(tmp_path)
+    await library.add(record("a"))
+    outcomes = await asyncio.gather(library.remove("a"), library.change("a", renamed), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), UnknownVoice]
+    assert not opened(tmp_path).records
+
+
+async def test_a_voice_does_not_move_onto_anothers_name(tmp_path: Path) -> None:
+    library = opened(tmp_path)
+    await library.add(record("a"))
+    await library.add(record("b"))
+    with pytest.raises(NameTaken, match="'b'"):
+        await library.change("a", lambda was: msgspec.structs.replace(was, id="b"))
+    assert dict(opened(tmp_path).records) == {"a": record("a"), "b": record("b")}
+
+
+async def test_what_may_not_be_deleted_stays(tmp_path: Path) -> None:
+    library = opened(tmp_path)
+    await library.add(record("a", owner="anna"))
+    with pytest.raises(UnknownVoice):
+        await library.remove("a", lambda was: was.owner == "ben")
+    assert set(opened(tmp_path).records) == {"a"}
 
 
 class Encoder:
