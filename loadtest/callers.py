@@ -20,6 +20,7 @@ from loadtest.rider import listen
 from loadtest.slow_reader import read_slowly
 from loadtest.texts import sentences
 from loadtest.turn import Turn, TurnFailed, speak
+from realtime.runtime.slices import ask_for_short_slices
 
 __all__ = ["attempt", "request_of", "row_of", "run_level"]
 
@@ -123,7 +124,8 @@ def row_of(turn: Turn, number: int, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def client_process(args: argparse.Namespace, share: int, load: float, results: Any) -> None:
-    """Share number `share` of the load; uvloop keeps its own lateness small."""
+    """Share number `share` of the load; uvloop and short slices keep its own lateness small."""
+    ask_for_short_slices()
     texts = sentences(args.texts, args.seed)
 
     async def run() -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from engine.api import Engine, Prefill, PrefillResult, PromptTooLong, Ticket
 from realtime.runtime.mailbox import Mailbox
+from realtime.runtime.slices import ask_for_short_slices
 from realtime.scheduler.job import Command, Output
 from realtime.scheduler.scheduler import Scheduler
 
@@ -73,6 +74,7 @@ class DecodeLoop:
 
     def run(self) -> None:
         """Until Stop. Raises what the engine raises: the death of this thread is handled by the runtime."""
+        ask_for_short_slices()
         while self._take_in(self._wait_s()):
             if not self._flying:
                 self.heartbeat_s = time.monotonic()
@@ -140,6 +142,7 @@ class PrefillLoop:
 
     def run(self) -> None:
         """Until Stop."""
+        ask_for_short_slices()
         while True:
             for item in self._inbox.take_all(timeout_s=None):
                 if isinstance(item, Stop):

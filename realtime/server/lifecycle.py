@@ -19,6 +19,7 @@ import uvloop
 
 from engine.api import Engine
 from realtime.config import ServerConfig
+from realtime.runtime.slices import ask_for_short_slices
 from realtime.server.app import make_app
 from realtime.server.handshake import TimedHttp
 from realtime.server.hub import Hub
@@ -162,6 +163,7 @@ async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening
     gc.collect()
     gc.freeze()
     hub.open(engine)
+    ask_for_short_slices()  # now, as the threads that were started would have them, too
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     log.info("ready: %s voices, %s slots", len(hub.voices), engine.limits.slots)
