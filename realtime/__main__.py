@@ -114,6 +114,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--voices-dir", help="where uploaded voices are kept")
     parser.add_argument("--workers", type=int, help="encoder threads")
     parser.add_argument("--queue-s", type=float, help="how long a session with text may wait for a slot")
+    parser.add_argument("--quiet-dbfs", type=float, help="peak level under which sound is silence (default: -56)")
     parser.add_argument("--drain-s", type=float, help="how long streams may go on after SIGTERM")
     parser.add_argument("--idle-s", type=float, help="close sockets without a stream after this time")
     parser.add_argument("--stall-s", type=float, help="drop clients that take no data for this time")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from realtime.audio.pauses import QUIET_DBFS
+
 __all__ = ["CHOICES", "ServerConfig", "SettingError"]
 
 PREFIX = "KINGFISHER_"
@@ -49,6 +51,9 @@ class ServerConfig:
     max_sessions: int = 256
     queue_s: float = 10.0
     """How long a session with something to say waits for a slot."""
+    quiet_dbfs: float = QUIET_DBFS
+    """Sound whose peaks stay under this level (dB of full scale) is silence, and silence where units meet is kept to a
+    natural length. For a voice whose silences hiss, raise it; under -90 nothing but digital silence is cut."""
     workers: int = min(8, os.cpu_count() or 1)
     """Encoder threads: by default one for each core, up to eight. A stream takes 0.8 % of a core."""
     drain_s: float = 30.0
@@ -83,6 +88,8 @@ class ServerConfig:
         for name in ("queue_s", "drain_s", "idle_s", "stall_s", "handshake_s", "ping_s"):
             if not getattr(self, name) > 0:
                 raise SettingError(f"{name} must be above 0, not {getattr(self, name)}")
+        if not self.quiet_dbfs < 0:
+            raise SettingError(f"quiet_dbfs must be under 0, not {self.quiet_dbfs}")
         for name in ("context_tokens", "key_sessions", "key_sessions_per_minute"):
             if getattr(self, name) < 0:
                 raise SettingError(f"{name} must be at least 0, not {getattr(self, name)}")

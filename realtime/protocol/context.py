@@ -234,7 +234,7 @@ class Context:
         current, stream = self._current(utterance)
         if current is None or stream is None:
             return
-        if (timings := current.rest_of(unit)) is not None:
+        if (timings := current.rest_of(unit, stream.audio_ms)) is not None:
             self._replies.append(timings)
         if is_cut:
             self._replies.append(Warning("unit_too_long", f"speech was cut: {current.units[unit].text[:80]!r}"))

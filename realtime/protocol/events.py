@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from realtime.audio.pauses import Pauses
+
 AudioFormat = Literal["opus", "opus_packets", "pcm", "wav", "f32", "mulaw", "alaw", "mp3", "aac", "flac"]
 
 
@@ -58,6 +60,7 @@ class Speak:
     unit: int
     text: str
     """Normalised text that holds at least one letter or digit."""
+    pauses: Pauses
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import chain
 
 from realtime.audio.chunk import AudioChunk
 from realtime.errors import TooMuchText
 from realtime.protocol.events import End, Mark, SessionEvent, Speak
+from realtime.protocol.pauses import pauses_around
 from realtime.protocol.replies import Audio
 from realtime.protocol.request import StreamRequest
 from realtime.protocol.timings import UnitWords
 from realtime.protocol.turns import Turns
 from realtime.text.language import Language
 from realtime.text.normalizer import normalize
-from realtime.text.segmenter import Segmenter, is_speakable
+from realtime.text.segmenter import Piece, Segmenter, is_speakable
 
 __all__ = ["Stream", "Unit", "Utterance"]
 
@@ -173,13 +173,17 @@ class Utterance:
         marks, self.held_flushes = self.held_flushes, []
         return [*events, *marks]
 
-    def _speak(self, pieces: list[str]) -> list[SessionEvent]:
+    def _speak(self, pieces: list[Piece]) -> list[SessionEvent]:
         events: list[SessionEvent] = []
-        for written, spoken in chain.from_iterable(map(self._spoken, pieces)):
-            if is_speakable(spoken):
-                unit = Unit(len(self.units), written, UnitWords(written, spoken))
-                self.units.append(unit)
-                events.append(Speak(self.number, unit.number, spoken))
+        for piece in pieces:
+            line_breaks = piece.line_breaks
+            for written, spoken in self._spoken(piece.text):
+                if is_speakable(spoken):
+                    unit = Unit(len(self.units), written, UnitWords(written, spoken))
+                    self.units.append(unit)
+                    pauses = pauses_around(spoken, line_breaks)
+                    events.append(Speak(self.number, unit.number, spoken, pauses))
+                    line_breaks = 0
         return events
 
     def _spoken(self, text: str) -> list[tuple[str, str]]:
@@ -216,9 +220,12 @@ class Utterance:
             unit.audio_ms += chunk.duration_ms
         return reply
 
-    def rest_of(self, unit_number: int) -> Audio | None:
-        """The times of the unit's last words, once its audio is complete, as an Audio without sound."""
+    def rest_of(self, unit_number: int, stream_ms: float) -> Audio | None:
+        """The times of the unit's last words, once its audio is complete, as an Audio without sound. `stream_ms`: audio
+        of the stream so far."""
         unit = self.units[unit_number]
+        if not unit.audio_ms:  # a model may say nothing
+            unit.words.begin(stream_ms)
         if not (timings := unit.words.rest(unit.audio_ms)):
             return None
         return Audio(

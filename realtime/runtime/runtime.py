@@ -15,6 +15,7 @@ from concurrent.futures import Future
 
 from engine.api import Engine, Voice
 from realtime.audio.encoder import AudioEncoder
+from realtime.audio.pauses import QUIET_DBFS
 from realtime.runtime.clip_loop import ClipLoop, EncodeReference
 from realtime.runtime.delivery import Delivery
 from realtime.runtime.engine_loop import (
@@ -51,11 +52,12 @@ class Runtime:
         observe: Callable[[StepTimes], None] = lambda _: None,
         workers: int = 1,
         queue_s: float = 10.0,
+        quiet_dbfs: float = QUIET_DBFS,
     ) -> None:
         """`on_failure` is called once, on the loop, when a thread died: nothing can be spoken any more."""
         self.engine = engine
         self._on_deliveries, self._on_failure = on_deliveries, on_failure
-        self._scheduler = Scheduler(engine.limits, queue_s=queue_s)
+        self._scheduler = Scheduler(engine.limits, queue_s=queue_s, quiet_dbfs=quiet_dbfs)
         self._inbox: Mailbox[DecodeItem] = Mailbox(INBOX_ITEMS)
         self._prefills: Mailbox[PrefillItem] = Mailbox(INBOX_ITEMS)
         self._clips: Mailbox[EncodeReference | None] = Mailbox(CLIPS_WAITING)

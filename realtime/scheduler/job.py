@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from engine.api import Pcm, Sampling, Voice
+from realtime.audio.pauses import AS_SPOKEN, Pauses
 
 SessionId = NewType("SessionId", int)
 UtteranceId = NewType("UtteranceId", int)
@@ -47,6 +48,7 @@ class Speak:
     unit: int
     text: str
     max_frames: int
+    pauses: Pauses = AS_SPOKEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from engine.api import (
     StepPlan,
     StepResult,
 )
+from realtime.audio.pauses import QUIET_DBFS, PauseLimiter
 from realtime.scheduler.job import (
     Begin,
     Cancel,
@@ -50,9 +51,10 @@ _UNKNOWN = -math.inf
 
 
 class Scheduler:
-    def __init__(self, limits: Limits, *, queue_s: float = 10.0) -> None:
-        """`queue_s` bounds how long a session with something to say waits for a slot."""
-        self._limits, self._queue_s = limits, queue_s
+    def __init__(self, limits: Limits, *, queue_s: float = 10.0, quiet_dbfs: float = QUIET_DBFS) -> None:
+        """`queue_s` bounds how long a session with something to say waits for a slot; sound whose peaks stay under
+        `quiet_dbfs` is silence."""
+        self._limits, self._queue_s, self._quiet_dbfs = limits, queue_s, quiet_dbfs
         self._slots = SlotTable(limits.slots)
         self._sessions: dict[SessionId, Session] = {}
         self._by_epoch: dict[tuple[SlotId, Epoch], Session] = {}
@@ -80,7 +82,8 @@ class Scheduler:
             self._close(session)
         elif isinstance(command, Begin):
             self._drop_speech(session, now)
-            session.speech = Speech(command.utterance, command.sampling, command.max_lead_s, command.speed)
+            pauses = PauseLimiter(self._limits.sample_rate_hz, self._limits.frame_samples, self._quiet_dbfs)
+            session.speech = Speech(command.utterance, command.sampling, command.max_lead_s, pauses, command.speed)
         elif session.speech is not None and session.speech.utterance == command.utterance:
             self._extend(session, session.speech, command, now)
 
@@ -209,6 +212,7 @@ class Scheduler:
         # Each unit draws its own noise, or equal frames would be drawn alike in every one.
         sampling = replace(speech.sampling, seed=(speech.sampling.seed + speech.units_begun) % (1 << 63))
         order = Prefill(slot, epoch, session.voice, unit.text, speech.is_on_slot, sampling, unit.max_frames)
+        speech.pauses.begin_unit(unit.pauses)
         speech.is_on_slot = True
         speech.units_begun += 1
         return order
@@ -293,10 +297,14 @@ class Scheduler:
         frames = audio.frames if g.end is None else min(audio.frames, g.end - audio.first_frame)
         if frames <= 0:
             return
+        g.deliver(frames)
+        samples = self._limits.frame_samples
+        pcm = speech.pauses.push(audio.pcm[: frames * samples])
+        if not len(pcm):
+            return
+        heard = g.tell(lambda frame: speech.pauses.place_s(frame * samples))
         times = None if speech.has_sound else self._times(speech, result, now)
-        pcm = audio.pcm[: frames * self._limits.frame_samples]
-        speech.heard(now, frames * self._limits.frame_s)
-        heard = g.deliver(frames, self._limits.frame_s)
+        speech.heard(now, len(pcm) / self._limits.sample_rate_hz)
         self._outputs.append(UnitAudio(session.id, speech.utterance, g.unit, pcm, times, heard))
 
     def _times(self, speech: Speech, result: StepResult, now: float) -> SpeechTimes:

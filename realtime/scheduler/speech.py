@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.api import Epoch, PrefillResult, Sampling, SlotId, Voice
+from realtime.audio.pauses import PauseLimiter
 from realtime.scheduler.job import Heard, Mark, SessionId, Speak, UtteranceId
 
 __all__ = ["Generation", "Needs", "Session", "Speech"]
@@ -42,18 +44,28 @@ class Generation:
     vocoded: int = 0
     """Frames planned for the codec."""
     delivered: int = 0
+    """Frames whose audio has come."""
+    told: int = 0
+    """Frames of which the listener has been told what is said in them."""
     needs: Needs | None = None
     """See realtime.scheduler.stepping; None: to be found anew."""
     chars: dict[int, int | None] = field(default_factory=dict)
-    """By frame, the character spoken in it (None: unknown), until its audio is delivered."""
+    """By frame, the character spoken in it (None: unknown), until that is told."""
 
-    def deliver(self, frames: int, frame_s: float) -> tuple[Heard, ...]:
-        """The audio of so many more frames goes out, with what is said in them."""
-        delivered = range(self.delivered, self.delivered + frames)
+    def deliver(self, frames: int) -> None:
+        """The audio of so many more frames has come."""
         self.delivered += frames
         self.needs = None
-        chars = [(i, self.chars.pop(i, None)) for i in delivered]
-        return tuple(Heard(self.unit, i * frame_s, char) for i, char in chars if char is not None)
+
+    def tell(self, place_s: Callable[[int], float | None]) -> tuple[Heard, ...]:
+        """What is said in the frames whose sound has gone out since the last call. `place_s`: when a frame is heard in
+        the unit's sound, None if it has not gone out."""
+        told: list[Heard] = []
+        while self.told < self.delivered and (at_s := place_s(self.told)) is not None:
+            if (char := self.chars.pop(self.told, None)) is not None:
+                told.append(Heard(self.unit, at_s, char))
+            self.told += 1
+        return tuple(told)
 
     @property
     def is_complete(self) -> bool:
@@ -78,6 +90,7 @@ class Speech:
     utterance: UtteranceId
     sampling: Sampling
     max_lead_s: float
+    pauses: PauseLimiter
     speed: float = 1.0
     queue: deque[Speak | Mark] = field(default_factory=deque)
     is_ended: bool = False

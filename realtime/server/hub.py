@@ -119,6 +119,7 @@ class Hub:
             observe=self.metrics.observe_step,
             workers=self.config.workers,
             queue_s=self.config.queue_s,
+            quiet_dbfs=self.config.quiet_dbfs,
         )
         self._runtime.start(asyncio.get_running_loop())
         self.metrics.sessions.set_function(lambda: len(self._seats))

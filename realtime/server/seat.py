@@ -77,7 +77,8 @@ class Seat:
                 self._begin(event)
             case events.Speak():
                 max_frames = speech_limit_frames(event.text, runtime.engine.limits.frame_s)
-                runtime.send(job.Speak(session, job.UtteranceId(event.utterance), event.unit, event.text, max_frames))
+                utterance = job.UtteranceId(event.utterance)
+                runtime.send(job.Speak(session, utterance, event.unit, event.text, max_frames, event.pauses))
             case events.Mark():
                 runtime.send(job.Mark(session, job.UtteranceId(event.utterance), event.seq))
             case events.End():

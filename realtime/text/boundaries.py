@@ -6,7 +6,17 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-__all__ = ["CLOSERS", "MAX_GAP_CHARS", "MAX_TAG_CHARS", "TERMINATORS", "Abbreviations", "Kind", "Mark", "mark_at"]
+__all__ = [
+    "CLAUSE_MARKS",
+    "CLOSERS",
+    "MAX_GAP_CHARS",
+    "MAX_TAG_CHARS",
+    "TERMINATORS",
+    "Abbreviations",
+    "Kind",
+    "Mark",
+    "mark_at",
+]
 
 MAX_TAG_CHARS = 200
 """A tag longer than this is none."""
@@ -20,12 +30,12 @@ TERMINATORS = _SPACED_TERMINATORS + _WIDE_TERMINATORS
 _SPACED_CLAUSE_MARKS = ",;:،؛"
 _DASHES = "–—"
 _WIDE_CLAUSE_MARKS = "、，；："
-_CLAUSE_MARKS = _SPACED_CLAUSE_MARKS + _DASHES + _WIDE_CLAUSE_MARKS
+CLAUSE_MARKS = _SPACED_CLAUSE_MARKS + _DASHES + _WIDE_CLAUSE_MARKS
 CLOSERS = "\"'”’)]}»」』"
 
 _SENTENCE_OPENERS = "¿¡"
 
-_WORD = re.compile(rf"[^\s\[<{re.escape(TERMINATORS + _CLAUSE_MARKS)}]+")
+_WORD = re.compile(rf"[^\s\[<{re.escape(TERMINATORS + CLAUSE_MARKS)}]+")
 _LAST_WORD = re.compile(r"[\w.]*\w$")
 _MAX_ABBREVIATION_CHARS = 24
 _MAX_QUALIFIER_CHARS = 9
@@ -84,7 +94,7 @@ def mark_at(text: str, index: int, limit: int, abbreviations: Abbreviations, *, 
         return _tag_at(text, index, is_final)
     if char in TERMINATORS:
         return _terminator_at(text, index, limit, abbreviations, is_final)
-    if char in _CLAUSE_MARKS:
+    if char in CLAUSE_MARKS:
         return _clause_mark_at(text, index, limit, is_final)
     word = _WORD.match(text, index, limit)
     assert word is not None, f"{char!r} is neither a mark nor part of a word"

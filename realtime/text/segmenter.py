@@ -17,11 +17,12 @@ follows it has been seen far enough to be sure (or on `flush`). The rules:
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import dataclass
 
 from realtime.text.boundaries import CLOSERS, MAX_TAG_CHARS, TERMINATORS, Abbreviations, Kind, mark_at
 from realtime.text.english.abbreviations import ABBREVIATIONS as ENGLISH_ABBREVIATIONS
 
-__all__ = ["FIRST_CLAUSE_CHARS", "MAX_TAG_CHARS", "MIN_UNIT_CHARS", "Segmenter", "is_speakable"]
+__all__ = ["FIRST_CLAUSE_CHARS", "MAX_TAG_CHARS", "MIN_UNIT_CHARS", "Piece", "Segmenter", "is_speakable"]
 
 FIRST_CLAUSE_CHARS = 20
 MIN_UNIT_CHARS = 10
@@ -34,8 +35,17 @@ def is_speakable(text: str) -> bool:
     return any(char.isalnum() for char in text)
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A unit's text, stripped."""
+
+    text: str
+    line_breaks: int
+    """In the blanks between it and the unit before it; none before the first."""
+
+
 class Segmenter:
-    """One utterance's text. `feed` and `flush` return the units that became certain, stripped, in order."""
+    """One utterance's text. `feed` and `flush` return the units that became certain, in order."""
 
     def __init__(
         self,
@@ -48,6 +58,8 @@ class Segmenter:
         self._first_clause_chars = max_chars if first_clause_chars is None else first_clause_chars
         self._buffer = ""
         self._is_first = True
+        self._line_breaks = 0
+        """Since the last unit."""
 
     @property
     def held(self) -> str:
@@ -64,30 +76,35 @@ class Segmenter:
         """Whether the held text ends like a sentence, so that a cut here is no accident of the messages."""
         return self._buffer.rstrip().rstrip(CLOSERS).endswith(tuple(TERMINATORS))
 
-    def feed(self, text: str) -> list[str]:
+    def feed(self, text: str) -> list[Piece]:
         """Append text verbatim."""
         self._buffer += text
         return self._take(is_final=False)
 
-    def flush(self) -> list[str]:
+    def flush(self) -> list[Piece]:
         """Everything held back becomes units now."""
         units = self._take(is_final=True)
         rest, self._buffer = self._buffer.strip(), ""
         if is_speakable(rest):
-            units.append(rest)
-            self._is_first = False
+            units.append(self._piece(rest))
         return units
 
-    def _take(self, *, is_final: bool) -> list[str]:
+    def _take(self, *, is_final: bool) -> list[Piece]:
         units = []
+        self._line_breaks += _leading_line_breaks(self._buffer)
         self._buffer = self._buffer.lstrip()
         while (cut := self._next_cut(is_final)) is not None:
-            unit = self._buffer[:cut].strip()
+            unit, rest = self._buffer[:cut].strip(), self._buffer
             self._buffer = self._buffer[cut:].lstrip()
             if is_speakable(unit):
-                units.append(unit)
-                self._is_first = False
+                units.append(self._piece(unit))
+            self._line_breaks += _leading_line_breaks(rest[len(unit) :])
         return units
+
+    def _piece(self, text: str) -> Piece:
+        piece = Piece(text, 0 if self._is_first else self._line_breaks)
+        self._is_first, self._line_breaks = False, 0
+        return piece
 
     def _next_cut(self, is_final: bool) -> int | None:
         """Where the first unit of the buffer ends, if that is certain."""
@@ -118,6 +135,10 @@ class Segmenter:
         if text[limit].isspace() and index == limit:
             space_cut = limit
         return clause_cut if clause_cut >= limit // 2 else space_cut or clause_cut or _before_extenders(text, index)
+
+
+def _leading_line_breaks(text: str) -> int:
+    return text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def _before_extenders(text: str, index: int) -> int:

@@ -13,6 +13,8 @@ from kingfisher_client.sound import OpusPacketDecoder
 
 from engine.api import Epoch, Prefill, Sampling, SlotId, SlotRef, StepPlan, Vocode
 from engine.load import BUNDLED_VOICE, load_engine
+from realtime.audio.pauses import PauseLimiter
+from realtime.protocol.pauses import pauses_around
 from tests.listening import recognise, word_errors
 from tests.server_process import ServerProcess, server_process
 
@@ -79,7 +81,8 @@ async def test_the_same_seed_gives_the_same_audio_however_the_text_was_split(ser
 
 
 async def test_streamed_audio_equals_offline_synthesis(server: ServerProcess) -> None:
-    """One unit, the same seed: the socket gives the very samples that the engine gives alone, frame by frame."""
+    """One unit, the same seed: the socket gives the very samples that the engine gives alone, frame by frame, but for
+    the silence at both ends."""
     sentence = "Please wait a moment while I look that up."
     streamed = np.frombuffer(await collect(server, sentence, format="pcm", seed=3), np.int16)
     engine = load_engine(BUNDLED_VOICE, slots=1)
@@ -87,13 +90,15 @@ async def test_streamed_audio_equals_offline_synthesis(server: ServerProcess) ->
     voice = next(iter(engine.voices.values()))
     request = Prefill(ref.slot, ref.epoch, voice, sentence, sampling=Sampling(0.7, 0.8, 30, 3), max_frames=200)
     engine.prefill(request)
+    limiter = PauseLimiter(engine.limits.sample_rate_hz, engine.limits.frame_samples)
+    limiter.begin_unit(pauses_around(sentence, 0))
     offline = []
     for frame in range(200):
         plan = StepPlan(frame, (ref,), (Vocode(ref.slot, ref.epoch, frame, 1, frame == 0),))
         result = engine.collect(engine.submit(plan))
         if result.decoded[0].ended:
             break
-        offline.append(result.audio[0].pcm)
+        offline.append(limiter.push(result.audio[0].pcm))
     engine.close()
     assert np.array_equal(streamed, np.concatenate(offline))
 

@@ -128,9 +128,9 @@ def text(data: bytes) -> None:
     pieces, whole = Segmenter(100), Segmenter(100)
     cut = [unit for i in range(0, len(written), size) for unit in pieces.feed(written[i : i + size])] + pieces.flush()
     assert cut == whole.feed(written) + whole.flush()
-    assert all(is_speakable(unit) and len(unit) <= 100 for unit in cut)
+    assert all(is_speakable(unit.text) and len(unit.text) <= 100 for unit in cut)
     for unit in cut:
-        assert "<|" not in normalize(unit), "the beginning of a control string is left"
+        assert "<|" not in normalize(unit.text), "the beginning of a control string is left"
 
 
 def clip(data: bytes) -> None:

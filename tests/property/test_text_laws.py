@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from realtime.text.english import ENGLISH
 from realtime.text.language import Language
 from realtime.text.languages import LANGUAGES
-from realtime.text.segmenter import MAX_TAG_CHARS, Segmenter, is_speakable
+from realtime.text.segmenter import MAX_TAG_CHARS, Piece, Segmenter, is_speakable
 
 MAX_CHARS = 100
 
@@ -34,7 +34,7 @@ def pieces_of(text: str, cuts: list[int]) -> list[str]:
 def units_of(*pieces: str, max_chars: int = 200, language: Language = ENGLISH) -> list[str]:
     segmenter = Segmenter(max_chars, abbreviations=language.abbreviations)
     units = [unit for piece in pieces for unit in segmenter.feed(piece)]
-    return units + segmenter.flush()
+    return [unit.text for unit in units + segmenter.flush()]
 
 
 def collapsed(text: str) -> str:
@@ -79,13 +79,13 @@ def test_held_text_is_bounded_whatever_is_fed(text: str, piece_chars: int) -> No
     """Or one client could make the segmenter slow."""
     whole, pieces = Segmenter(MAX_CHARS), Segmenter(MAX_CHARS)
     units = whole.feed(text)
-    fed: list[str] = []
+    fed: list[Piece] = []
     for start in range(0, len(text), piece_chars):
         fed += pieces.feed(text[start : start + piece_chars])
         assert len(pieces.held) <= MAX_CHARS + MAX_TAG_CHARS + piece_chars
     assert fed == units
     assert pieces.flush() == whole.flush()
-    assert all(len(unit) <= MAX_CHARS + MAX_TAG_CHARS for unit in units)
+    assert all(len(unit.text) <= MAX_CHARS + MAX_TAG_CHARS for unit in units)
 
 
 @given(TEXTS, st.lists(st.integers(0, 10_000), max_size=6))
