@@ -15,9 +15,10 @@ from realtime.audio.libav import AacCodec, FlacCodec, Mp3Codec
 from realtime.audio.ogg import OggOpusEncoder
 from realtime.audio.opus import OPUS_RATES_HZ, OpusEncoder
 from realtime.audio.packetizer import OpusPacketsEncoder, Packetizer
-from realtime.audio.pcm import PcmEncoder, wav_header
+from realtime.audio.pcm import PcmEncoder
 from realtime.audio.resample import Resampler
 from realtime.audio.shaped import ShapedEncoder
+from realtime.audio.wav import WavEncoder, wav_header
 from realtime.protocol.events import OutputSpec
 
 __all__ = ["AudioEncoder", "make_encoder", "output_rate_hz"]
@@ -65,7 +66,13 @@ def _of_format(spec: OutputSpec, engine_rate_hz: int) -> AudioEncoder:
         case "pcm":
             return PcmEncoder(resampler, rate_hz)
         case "wav":
-            return PcmEncoder(resampler, rate_hz, header=wav_header(rate_hz))
+            return WavEncoder(PcmEncoder(resampler, rate_hz), wav_header(rate_hz))
+        case "wav_f32":
+            return WavEncoder(F32Encoder(resampler, rate_hz), wav_header(rate_hz, samples="f32"))
+        case "wav_mulaw":
+            return WavEncoder(G711Encoder(resampler, rate_hz, "mulaw"), wav_header(rate_hz, samples="mulaw"))
+        case "wav_alaw":
+            return WavEncoder(G711Encoder(resampler, rate_hz, "alaw"), wav_header(rate_hz, samples="alaw"))
         case "f32":
             return F32Encoder(resampler, rate_hz)
         case "mulaw" | "alaw":

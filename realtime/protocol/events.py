@@ -7,7 +7,22 @@ from typing import Literal
 
 from realtime.audio.pauses import Pauses
 
-AudioFormat = Literal["opus", "opus_packets", "pcm", "wav", "f32", "mulaw", "alaw", "mp3", "aac", "flac"]
+AudioFormat = Literal[
+    "opus",
+    "opus_packets",
+    "pcm",
+    "f32",
+    "mulaw",
+    "alaw",
+    "wav",
+    "wav_f32",
+    "wav_mulaw",
+    "wav_alaw",
+    "mp3",
+    "aac",
+    "flac",
+]
+"""`wav` holds pcm, s16le; behind the others is what their names say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 MEDIA_TYPES: dict[AudioFormat, str] = {
     "pcm": "audio/pcm",
     "wav": "audio/wav",
+    "wav_f32": "audio/wav",
+    "wav_mulaw": "audio/wav",
+    "wav_alaw": "audio/wav",
     "opus": "audio/ogg",
     "f32": "audio/pcm",
     "mulaw": "audio/basic",

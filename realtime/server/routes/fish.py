@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from realtime.audio.pcm import wav_header
+from realtime.audio.wav import wav_header
 from realtime.errors import ConnectionFault, HandshakeRefused, Refusal, StreamFault
 from realtime.protocol.fish.http import Asked, error_body, parse_body, timed_line
 from realtime.protocol.fish.live import LiveDialect
