@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import soundfile
 
 from tests.e2e.live import Server, running, tone_hz
 from tests.e2e.vendors import http, peer, refused_handshake
@@ -108,6 +110,23 @@ async def test_speech_over_http(server: Server) -> None:
     assert (bad.status_code, bad.json()["status_code"]) == (400, 400)
     assert {voice["id"] for voice in voices.json()["data"]} >= {"low", "high"}
     assert nobody.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("encoding", "subtype"),
+    [("pcm_s16le", "PCM_16"), ("pcm_f32le", "FLOAT"), ("pcm_mulaw", "ULAW"), ("pcm_alaw", "ALAW")],
+)
+async def test_a_wav_file_holds_the_encoding_that_was_asked_for(server: Server, encoding: str, subtype: str) -> None:
+    form = {"container": "wav", "encoding": encoding, "sample_rate": 8_000}
+    async with http(server) as client:
+        raw = await client.post(
+            "/tts/bytes", json=asks("x", "Some words.") | {"output_format": form | {"container": "raw"}}, headers=KEY
+        )
+        wav = await client.post("/tts/bytes", json=asks("x", "Some words.") | {"output_format": form}, headers=KEY)
+    assert wav.content.endswith(raw.content)
+    with soundfile.SoundFile(io.BytesIO(wav.content)) as file:
+        assert (file.subtype, file.samplerate, file.channels) == (subtype, 8_000, 1)
+        assert len(file.read()) / 8_000 == pytest.approx(len("Some words.") / 15, abs=0.1)
 
 
 async def test_paging_through_the_voices_comes_to_an_end(server: Server) -> None:

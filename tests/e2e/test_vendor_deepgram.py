@@ -74,7 +74,9 @@ async def test_speech_over_http(server: Server) -> None:
     async with http(server) as client:
         wav = await client.post("/v1/speak?model=high&encoding=linear16", json={"text": "Some words."}, headers=KEY)
         raw = await client.post(
-            "/v1/speak?encoding=mulaw", content="Bare text.", headers=KEY | {"content-type": "text/plain"}
+            "/v1/speak?encoding=mulaw&container=none",
+            content="Bare text.",
+            headers=KEY | {"content-type": "text/plain"},
         )
         ogg = await client.post("/v1/speak?encoding=opus", json={"text": "Some words."}, headers=KEY)
         bad = await client.post("/v1/speak?encoding=tape", json={"text": "Some words."}, headers=KEY)

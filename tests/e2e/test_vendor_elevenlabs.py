@@ -131,6 +131,7 @@ async def test_files_are_files(server: Server, form: str, rate_hz: int) -> None:
         ({}, {"text": "Hi.", "voice_settings": {"speed": 9}}, "speed"),
         ({}, {"text": "Hi.", "pronunciation_dictionary_locators": [{"id": "x"}]}, "pronunciation"),
         ({}, {"text": "Hi.", "seed": -1}, "seed"),
+        ({}, {"text": "Hi.", "audio_effects": {"reverb": {"send_level": 1}}}, "audio_effects"),
     ],
 )
 async def test_bad_requests_name_the_field(

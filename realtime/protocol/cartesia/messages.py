@@ -38,6 +38,10 @@ class SpeechBody(msgspec.Struct, kw_only=True):
     """The older form: slow, normal, fast, or a number around 0."""
     duration: float | None = None
     language: str | None = None
+    locale: str | None = None
+    """A newer name for `language`."""
+    normalization: str | None = None
+    """`auto`, `off`, or the language by which figures are read."""
     add_timestamps: bool | None = None
     add_phoneme_timestamps: bool | None = None
     pronunciation_dict_id: str | None = None

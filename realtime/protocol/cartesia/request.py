@@ -18,6 +18,12 @@ RAW_FORMATS: dict[str, AudioFormat] = {
     "pcm_mulaw": "mulaw",
     "pcm_alaw": "alaw",
 }
+WAV_FORMATS: dict[str, AudioFormat] = {
+    "pcm_s16le": "wav",
+    "pcm_f32le": "wav_f32",
+    "pcm_mulaw": "wav_mulaw",
+    "pcm_alaw": "wav_alaw",
+}
 RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 MP3_RATE_HZ, MP3_BITRATES, DEFAULT_MP3_BITRATE = 44_100, (32_000, 64_000, 96_000, 128_000, 192_000), 128_000
 SPEEDS, VOLUMES = (0.6, 1.5), (0.5, 2.0)
@@ -38,10 +44,13 @@ def speech_request(body: SpeechBody, output: OutputSpec) -> StreamRequest:
 
 def _request(body: SpeechBody, output: OutputSpec) -> StreamRequest:
     _refuse_what_is_not_done(body)
+    spoken = checked_language("language", body.language) or checked_language("locale", body.locale)
+    names_language = body.normalization not in (None, "auto", "off")
     return StreamRequest(
         reference_id=_voice(body),
         output=_shaped(output, body.generation_config),
-        language=checked_language("language", body.language),
+        normalize=body.normalization != "off",
+        language=checked_language("normalization", body.normalization) if names_language else spoken,
     )
 
 
@@ -53,9 +62,7 @@ def body_output(form: OutputFormat | None) -> OutputSpec:
         return _mp3_output(form)
     if form.container != "wav":
         raise BadRequest(f"output_format.container is {form.container[:80]!r}; choose raw, wav or mp3")
-    if form.encoding not in (None, "pcm_s16le"):
-        raise BadRequest(f"output_format.encoding is {form.encoding[:80]!r}; wav is offered as pcm_s16le")
-    return OutputSpec("wav", checked_rate_hz(form.sample_rate))
+    return OutputSpec(WAV_FORMATS[_encoding(form)], checked_rate_hz(form.sample_rate))
 
 
 def raw_output(form: OutputFormat | None) -> OutputSpec:
@@ -63,10 +70,15 @@ def raw_output(form: OutputFormat | None) -> OutputSpec:
     form = form or OutputFormat()
     if form.container not in (None, "raw"):
         raise BadRequest(f"output_format.container is {form.container[:80]!r}; only raw is offered here")
-    encoding, rate_hz = form.encoding or "pcm_s16le", form.sample_rate
+    return OutputSpec(RAW_FORMATS[_encoding(form)], checked_rate_hz(form.sample_rate))
+
+
+def _encoding(form: OutputFormat) -> str:
+    """Raises BadRequest."""
+    encoding = form.encoding or "pcm_s16le"
     if encoding not in RAW_FORMATS:
         raise BadRequest(f"output_format.encoding is {encoding[:80]!r}; choose one of {', '.join(RAW_FORMATS)}")
-    return OutputSpec(RAW_FORMATS[encoding], checked_rate_hz(rate_hz))
+    return encoding
 
 
 def _mp3_output(form: OutputFormat) -> OutputSpec:

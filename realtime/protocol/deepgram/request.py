@@ -18,8 +18,8 @@ DEFAULT_ENCODING = "mp3"
 """Of HTTP; a socket's is linear16."""
 CONTAINERS = {
     "linear16": ("wav", "none"),
-    "mulaw": ("none",),
-    "alaw": ("none",),
+    "mulaw": ("wav", "none"),
+    "alaw": ("wav", "none"),
     "mp3": ("none",),
     "opus": ("ogg",),
     "aac": ("none",),
@@ -27,9 +27,10 @@ CONTAINERS = {
 }
 """By encoding, the default first."""
 MP3_RATE_HZ, MP3_BIT_RATES, OPUS_BIT_RATES, DEFAULT_BIT_RATE = 22_050, (32_000, 48_000), (16_000, 128_000), 48_000
-SPEEDS = (0.7, 1.5)
+SPEEDS = (0.5, 1.5)
 DEFAULT_RATE_HZ, TELEPHONE_RATE_HZ = 24_000, 8_000
 RAW_FORMATS: dict[str, AudioFormat] = {"linear16": "pcm", "mulaw": "mulaw", "alaw": "alaw"}
+WAV_FORMATS: dict[str, AudioFormat] = {"linear16": "wav", "mulaw": "wav_mulaw", "alaw": "wav_alaw"}
 RATES_HZ: dict[str, tuple[int, ...]] = {
     "linear16": (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
     "mulaw": (8_000, 16_000),
@@ -77,8 +78,8 @@ def _body_output(query: Mapping[str, str]) -> OutputSpec:
             if "bit_rate" in query:
                 raise BadRequest(f"bit_rate cannot be chosen for {encoding}; leave it out")
             return OutputSpec("aac" if encoding == "aac" else "flac", _rate_hz(encoding, query.get("sample_rate")))
-    form: AudioFormat = "wav" if container == "wav" else RAW_FORMATS[encoding]
-    return OutputSpec(form, _rate_hz(encoding, query.get("sample_rate")))
+    forms = WAV_FORMATS if container == "wav" else RAW_FORMATS
+    return OutputSpec(forms[encoding], _rate_hz(encoding, query.get("sample_rate")))
 
 
 def _bit_rate(query: Mapping[str, str], allowed: tuple[int, int]) -> int:
@@ -92,6 +93,8 @@ def _bit_rate(query: Mapping[str, str], allowed: tuple[int, int]) -> int:
 
 
 def _request(query: Mapping[str, str], output: OutputSpec) -> StreamRequest:
+    if query.get("expressivity", "0") != "0":
+        raise BadRequest(f"expressivity is {query['expressivity'][:80]!r}; only 0, the voice's own, is offered")
     try:
         speed = float(query.get("speed", "1"))
     except ValueError:

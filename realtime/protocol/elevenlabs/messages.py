@@ -39,4 +39,5 @@ class SpeechBody(msgspec.Struct):
     seed: int | None = None
     apply_text_normalization: str | None = None
     language_code: str | None = None
+    audio_effects: dict[str, Any] | None = None
     output_format: str | None = None

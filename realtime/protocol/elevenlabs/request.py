@@ -79,6 +79,8 @@ def speech_request(voice: str, body: SpeechBody, query: Mapping[str, str]) -> St
     if body.seed is not None and not 0 <= body.seed <= MAX_SEED:
         raise BadRequest(f"seed is {body.seed}; it must lie between 0 and {MAX_SEED}")
     _refuse_dictionaries(body.pronunciation_dictionary_locators)
+    if body.audio_effects:
+        raise BadRequest("audio_effects are not supported")
     return StreamRequest(
         body.text,
         reference_id=voice,

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from realtime.protocol import events, replies
+from realtime.protocol.cartesia.messages import SpeechBody
 from realtime.protocol.cartesia.replies import timestamps_message
+from realtime.protocol.cartesia.request import socket_request
 from realtime.protocol.cartesia.socket import FORGOTTEN_S, MAX_CONTEXTS, CartesiaSocket
 from tests.dialect_talk import LIMITS, DialectTalk, new_context
 
@@ -132,8 +134,24 @@ def test_a_context_nobody_continues_is_ended() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "language", "normalizes"),
+    [
+        ({}, None, True),
+        ({"language": "es"}, "es", True),
+        ({"locale": "fr-CA", "normalization": "auto"}, "fr-CA", True),
+        ({"language": "es", "normalization": "en-IN"}, "en-IN", True),
+        ({"locale": "es", "normalization": "off"}, "es", False),
+    ],
+)
+def test_how_figures_are_read(fields: dict[str, Any], language: str | None, normalizes: bool) -> None:
+    request = socket_request(SpeechBody(transcript=SENTENCE, **fields))
+    assert (request.language, request.normalize) == (language, normalizes)
+
+
+@pytest.mark.parametrize(
     ("fields", "named"),
     [
+        ({"normalization": "??"}, "normalization"),
         ({"output_format": {"container": "wav"}}, "container"),
         ({"output_format": RAW | {"encoding": "pcm_u8"}}, "encoding"),
         ({"output_format": RAW | {"sample_rate": 11_025}}, "sample_rate"),

@@ -164,7 +164,14 @@ def test_encodings_and_rates(query: dict[str, str], form: str, rate_hz: int) -> 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("encoding", "mp3"), ("sample_rate", "11025"), ("container", "wav"), ("speed", "1.6"), ("speed", "fast")],
+    [
+        ("encoding", "mp3"),
+        ("sample_rate", "11025"),
+        ("container", "wav"),
+        ("speed", "1.6"),
+        ("speed", "fast"),
+        ("expressivity", "2"),
+    ],
 )
 def test_a_bad_parameter_is_named(name: str, value: str) -> None:
     with pytest.raises(BadRequest, match=name):
@@ -177,7 +184,8 @@ def test_a_bad_parameter_is_named(name: str, value: str) -> None:
         ({}, "mp3", 22_050),
         ({"encoding": "linear16"}, "wav", 24_000),
         ({"encoding": "linear16", "container": "none", "sample_rate": "8000"}, "pcm", 8_000),
-        ({"encoding": "mulaw"}, "mulaw", 8_000),
+        ({"encoding": "mulaw"}, "wav_mulaw", 8_000),
+        ({"encoding": "alaw", "container": "none"}, "alaw", 8_000),
         ({"encoding": "opus", "bit_rate": "64000"}, "opus", None),
         ({"encoding": "flac", "sample_rate": "16000"}, "flac", 16_000),
         ({"encoding": "aac"}, "aac", 24_000),
