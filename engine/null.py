@@ -138,7 +138,8 @@ class NullEngine:
         return time.monotonic() >= ticket.due_s
 
     def collect(self, ticket: _Ticket) -> StepResult:
-        time.sleep(max(0.0, ticket.due_s - time.monotonic()))
+        if (left_s := ticket.due_s - time.monotonic()) > 0:
+            time.sleep(left_s)
         decoded, audio = [], []
         for ref, frame in zip(ticket.plan.decode, ticket.frames, strict=True):
             end = self._frames(ref.slot, ref.epoch)

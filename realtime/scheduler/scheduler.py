@@ -65,13 +65,13 @@ class Scheduler:
         self._queue_ends_s = math.inf
         """When the first of those without a slot has waited long enough: found by `next_prefill`."""
         self._due_s = _UNKNOWN
-        """When somebody needs a step: found by `plan`, void with whatever comes in."""
+        """When somebody needs a step: found by `plan`, void with whatever may bring that forward. More text does not:
+        a unit is prefilled first."""
 
     # ---- commands ------------------------------------------------------------------------------------
 
     def submit(self, command: Command, now: float) -> None:
         """Commands for sessions or utterances that are over are ignored: they crossed with the end."""
-        self._due_s = _UNKNOWN
         if isinstance(command, Open):
             self._open(command, now)
             return
@@ -101,6 +101,7 @@ class Scheduler:
 
     def _close(self, session: Session) -> None:
         del self._sessions[session.id]
+        self._due_s = _UNKNOWN
         if session.slot is not None:
             self._give_up_slot(session)
 
@@ -125,6 +126,8 @@ class Scheduler:
 
     def _drop_speech(self, session: Session, now: float) -> None:
         """Void what is under way; the slot stays with the session."""
+        if session.speech is not None:
+            self._due_s = _UNKNOWN
         if session.speech is not None and session.speech.generation is not None and session.slot is not None:
             self._by_epoch.pop((session.slot, session.speech.generation.epoch), None)
             self._slots.next_epoch(session.slot)
@@ -346,8 +349,8 @@ class Scheduler:
         return outputs
 
     def next_wake(self) -> float | None:
-        """When there may be something to do although nothing has come in, at the latest a moment ago if something has;
-        None: only a command or a result can bring it."""
+        """When there may be something to do although nothing has come in, at the latest a moment ago if something has
+        that may call for a step; None: only a command or a result can bring it."""
         # Slots are given out between prefills; the end of one is something that comes in.
         wake_s = self._due_s if self._prefilling is not None else min(self._due_s, self._queue_ends_s)
         return None if wake_s == math.inf else wake_s

@@ -9,6 +9,7 @@ starvation).
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 
 import numpy as np
@@ -256,6 +257,12 @@ class SchedulerMachine(RuleBasedStateMachine):
                 said.append(("mark", output.seq))
             case UtteranceDone():
                 self.done[key] = 1
+
+    @invariant()
+    def nobody_needs_a_step_before_the_time_that_was_told(self) -> None:
+        wake_s = self.scheduler.next_wake()
+        if wake_s is None or wake_s > self.now:
+            assert copy.deepcopy(self.scheduler).plan(self.now) is None
 
     @invariant()
     def slots_are_whole(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.api import Prefill, PrefillResult, Sampling, StepPlan
 from engine.null import NullEngine
-from realtime.scheduler.job import Begin, Close, Open, SessionId, Speak, UnitAudio, UtteranceId
+from realtime.scheduler.job import Begin, Cancel, Close, End, Mark, Open, SessionId, Speak, UnitAudio, UtteranceId
 from realtime.scheduler.policy import PACED_LEAD_S, comfort_s, patience_s
 from realtime.scheduler.scheduler import Scheduler
 
@@ -169,3 +169,45 @@ def test_nobody_runs_dry_for_a_newcomer_whose_prefill_takes_long() -> None:
     assert 8 not in device.first_s
     assert device.dry == set()
     assert all(device.lead_s(session) >= 0.3 for session in range(8))
+
+
+NEWCOMER = SessionId(8), UtteranceId(1)
+
+
+def eight_stepped_aside() -> Device:
+    """Their leads have room, and the ninth waits for a prefill that takes its time."""
+    device = Device(slots=9)
+    for session in range(8):
+        device.speak(session)
+    device.run_until(4.0)
+    device.prefill_s = 10.0
+    device.speak(NEWCOMER[0])
+    device.run_until(5.0)
+    return device
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [Cancel(*NEWCOMER), Close(NEWCOMER[0]), Begin(NEWCOMER[0], UtteranceId(2), Sampling(), 3.0)],
+    ids=lambda command: type(command).__name__,
+)
+def test_who_stepped_aside_is_due_when_the_one_who_waited_goes(leave: Cancel | Close | Begin) -> None:
+    device = eight_stepped_aside()
+    assert device.scheduler.next_wake() > device.now
+    device.scheduler.submit(leave, device.now)
+    assert device.scheduler.next_wake() <= device.now
+    assert len(device.scheduler.plan(device.now).decode) == 8
+
+
+@pytest.mark.parametrize(
+    "more",
+    [Speak(*NEWCOMER, 1, "and more", ENDLESS), Mark(*NEWCOMER, 1), End(*NEWCOMER)],
+    ids=lambda command: type(command).__name__,
+)
+def test_more_text_brings_no_step_forward(more: Speak | Mark | End) -> None:
+    """Each look at who takes part costs time in which no other thread computes: a turn's four commands are not worth
+    one, as a unit decodes after its prefill."""
+    device = eight_stepped_aside()
+    wake_s = device.scheduler.next_wake()
+    device.scheduler.submit(more, device.now)
+    assert device.scheduler.next_wake() == wake_s > device.now
