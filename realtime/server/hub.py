@@ -58,6 +58,9 @@ log = logging.getLogger(__name__)
 MAX_JOINED_S = 31.0
 """Of the clips of a voice; a single one may have 30 s, which fill up their last frame."""
 
+ENCODE_S = 120.0
+"""For all clips of a voice, those in the queue before them included: others' clips keep nobody waiting for longer."""
+
 TICK_S = 1.0
 
 HUNG_S = 30.0
@@ -266,6 +269,13 @@ class Hub:
     async def clone(self, reference: Reference) -> Voice:
         """The voice of these clips, each of which is encoded once. Raises BadReference and Overloaded."""
         text = checked_transcript(reference.text)
+        try:
+            async with asyncio.timeout(ENCODE_S):
+                return await self._joined(reference, text)
+        except TimeoutError:
+            raise Overloaded(f"the clips were not encoded within {ENCODE_S:g} s") from None
+
+    async def _joined(self, reference: Reference, text: str) -> Voice:
         if len(reference.clips) == 1:
             return await self._voice_of(reference.clips[0], text)
         voices = [await self._voice_of(clip, "") for clip in reference.clips]

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from realtime.errors import Refusal, StreamFault, TooManySessions
+from realtime.errors import Refusal, StreamFault, TooManySessions, TooMuchText
 from realtime.protocol.events import AudioFormat
 from realtime.protocol.replies import Audio, Reply
 from realtime.protocol.request import StreamRequest
@@ -22,7 +22,7 @@ from realtime.server.guest import Guest
 from realtime.server.handshake import abort
 from realtime.server.speak import speak
 
-__all__ = ["MEDIA_TYPES", "Spoken", "sound_of"]
+__all__ = ["MEDIA_TYPES", "Spoken", "bounded", "sound_of"]
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,9 @@ MEDIA_TYPES: dict[AudioFormat, str] = {
     "flac": "audio/flac",
 }
 
+MAX_WHOLE_BYTES = 64 * 1024 * 1024
+"""Of the sound in an answer that is sent in one piece, and kept in memory until then: 23 minutes at 24 kHz."""
+
 Pieces = Callable[[AsyncIterator[Reply]], AsyncGenerator[bytes, None]]
 
 
@@ -48,6 +51,17 @@ async def sound_of(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]
     async for reply in replies:
         if isinstance(reply, Audio) and reply.chunk.data:
             yield reply.chunk.data
+
+
+async def bounded(replies: AsyncIterator[Reply]) -> AsyncIterator[Reply]:
+    """The same, for an answer in one piece. Raises TooMuchText where their sound is too long for that."""
+    size = 0
+    async for reply in replies:
+        if isinstance(reply, Audio):
+            size += len(reply.chunk.data)
+        if size > MAX_WHOLE_BYTES:
+            raise TooMuchText(f"the sound has over {MAX_WHOLE_BYTES} bytes: ask for it as a stream, or for less text")
+        yield reply
 
 
 class Spoken(Response):

@@ -39,17 +39,23 @@ class ClipCache:
         """The voice of a clip that says `text`. `encode` is called with a name for the clip if its codes are not
         known; sessions that bring the same clip at once wait for the first. Raises what `encode` raises."""
         name, key = await asyncio.to_thread(self._names, audio, text)
+        if key not in self._recent and (codes := await asyncio.to_thread(self._read, name)) is not None:
+            self._keep(key, text, codes)  # which waits for nobody's clip
         if key not in self._recent:
             # One at a time, as they are encoded anyway.
             async with self._encoding:
                 if key not in self._recent:
-                    self._recent[key] = Voice(key, text, await self._codes(name, encode))
-                    if len(self._recent) > MEMORY_ENTRIES:
-                        self._recent.popitem(last=False)
+                    self._keep(key, text, await self._codes(name, encode))
         self._recent.move_to_end(key)
         return self._recent[key]
 
+    def _keep(self, key: str, text: str, codes: Codes) -> None:
+        self._recent.setdefault(key, Voice(key, text, codes))
+        if len(self._recent) > MEMORY_ENTRIES:
+            self._recent.popitem(last=False)
+
     async def _codes(self, name: str, encode: Callable[[str], Awaitable[Codes]]) -> Codes:
+        """Somebody may have brought the sound with another text meanwhile."""
         codes = await asyncio.to_thread(self._read, name)
         if codes is None:
             codes = await encode(name)

@@ -296,6 +296,27 @@ FAULTS += (
         "tests/e2e/test_voice_owners.py::test_what_others_may_do_with_a_voice",
     ),
     Fault(
+        "flood", 0, "realtime/protocol/openai/realtime.py",
+        "if len(text) + sum(map(len, self._waiting.values())) > MAX_WAITING_CHARS:", "if False:",
+        "tests/unit/realtime/protocol/test_protocol_openai.py"
+        "::test_text_that_waits_has_a_bound_and_the_socket_goes_on",
+    ),
+    Fault(
+        "flood", 0, "realtime/server/spoken.py",
+        "        if size > MAX_WHOLE_BYTES:\n", "        if False:\n",
+        "tests/unit/realtime/server/test_server_speak.py::test_what_is_kept_whole_has_a_bound",
+    ),
+    Fault(
+        "clips", 0, "realtime/server/hub.py",
+        "asyncio.timeout(ENCODE_S)", "asyncio.timeout(None)",
+        "tests/unit/realtime/server/test_server_hub.py::test_the_wait_for_others_clips_has_a_bound",
+    ),
+    Fault(
+        "clips", 0, "realtime/voices/clips.py",
+        "if key not in self._recent and (codes :=", "if False and (codes :=",
+        "tests/unit/realtime/voices/test_voices_library.py::test_a_clip_that_is_known_waits_for_nobody_elses",
+    ),
+    Fault(
         "owners", 0, "realtime/voices/library.py",
         "            self._check_free(record.id)\n            if len", "            if len",
         "tests/e2e/test_voice_owners.py::test_of_two_keys_that_add_a_name_at_once_one_has_it",
@@ -316,7 +337,7 @@ FAULTS += (
         "scheduler", 0, "realtime/scheduler/scheduler.py",
         "order = Prefill(slot, epoch, session.voice, unit.text",
         "order = Prefill(slot, epoch, list(self._sessions.values())[-1].voice, unit.text",
-        "tests/property/test_scheduler_laws.py::TestScheduler",
+        "tests/property/test_scheduler_laws.py::test_sessions_side_by_side_are_each_said_in_their_own_voice",
     ),
     Fault(
         "scheduler", 0, "realtime/scheduler/scheduler.py",

@@ -13,6 +13,7 @@ import copy
 from collections import deque
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -318,6 +319,15 @@ class QueueMachine(SchedulerMachine):
         assert self.now >= self.asked_s[key] + self.queue_s, "it failed before its time"
         assert self.said[key] == [], "it failed although it had a slot"
         self._kill(output.session)
+
+
+@pytest.mark.parametrize("sessions", [2, 3, 4])
+def test_sessions_side_by_side_are_each_said_in_their_own_voice(sessions: int) -> None:
+    """The one talk that every change of the scheduler must get right, whatever the machine draws."""
+    machine = SchedulerMachine()
+    machine.some_are_speaking(sessions=sessions, texts=[4, 0, 13])
+    machine.teardown()
+    assert all(machine.said[SessionId(session), 1] for session in range(1, sessions + 1))
 
 
 MACHINE_SETTINGS = settings(max_examples=120, stateful_step_count=50, deadline=None)

@@ -30,6 +30,8 @@ __all__ = ["RealtimeSocket"]
 ONLY: ContextKey = ""
 MAX_ITEMS = 1_000
 """Spoken items whose length is remembered for truncation, and items that wait to be spoken."""
+MAX_WAITING_CHARS = 100_000
+"""Of all of these together."""
 TEXT_KINDS = ("input_text", "output_text", "text")
 
 _decoder = msgspec.json.Decoder(ClientEvent)
@@ -96,6 +98,8 @@ class RealtimeSocket(ContextsDialect):
             raise BadRequest(f"{MAX_ITEMS} items wait to be spoken already")
         id_ = (item.id or self._new_id("item"))[:200]
         text = _text_of(item)
+        if len(text) + sum(map(len, self._waiting.values())) > MAX_WAITING_CHARS:
+            raise BadRequest(f"over {MAX_WAITING_CHARS} characters wait to be spoken, which is the limit")
         content = [{"type": part.type, "text": part.text or ""} for part in item.content]
         shown = message_item(id_, item.role, content, "completed")
         if item.role != "system":

@@ -28,7 +28,7 @@ from realtime.server.body import read_json
 from realtime.server.guest import Guest
 from realtime.server.hub import Hub
 from realtime.server.refusal import retry_headers, status_of
-from realtime.server.spoken import MEDIA_TYPES, Pieces, Spoken, sound_of
+from realtime.server.spoken import MEDIA_TYPES, Pieces, Spoken, bounded, sound_of
 
 __all__ = ["routes"]
 
@@ -124,7 +124,7 @@ async def _timed_lines(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, N
 
 async def _timed_whole(replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
     data, words = bytearray(), list[WordTiming]()
-    async for reply in replies:
+    async for reply in bounded(replies):
         if isinstance(reply, Audio):
             data += reply.chunk.data
             words += reply.timings

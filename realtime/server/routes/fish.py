@@ -22,7 +22,7 @@ from realtime.server.body import read_body
 from realtime.server.guest import Guest
 from realtime.server.hub import Hub
 from realtime.server.refusal import refusal_response, retry_headers, status_of
-from realtime.server.spoken import MEDIA_TYPES, Spoken, sound_of
+from realtime.server.spoken import MEDIA_TYPES, Spoken, bounded, sound_of
 
 __all__ = ["live_dialect", "refused", "routes"]
 
@@ -104,7 +104,7 @@ def _timed(guest: Guest, asked: Asked, headers: dict[str, str]) -> Response:
 
 async def _whole_wav(rate_hz: int, replies: AsyncIterator[Reply]) -> AsyncGenerator[bytes, None]:
     """All at once, with the true sizes in the header."""
-    sound = b"".join([piece async for piece in sound_of(replies)])[WAV_HEADER_BYTES:]
+    sound = b"".join([piece async for piece in sound_of(bounded(replies))])[WAV_HEADER_BYTES:]
     yield wav_header(rate_hz, len(sound)) + sound
 
 

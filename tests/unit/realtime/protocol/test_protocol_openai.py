@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime.protocol import events
-from realtime.protocol.openai.realtime import RealtimeSocket
+from realtime.protocol.openai.realtime import MAX_WAITING_CHARS, RealtimeSocket
 from realtime.protocol.openai.session import Session
 from realtime.protocol.openai.speech import VoiceId, voice_for
 from tests.dialect_talk import LIMITS, VOICES, DialectTalk, new_context
@@ -51,6 +51,20 @@ def test_a_response_speaks_what_was_created_since_the_last_one() -> None:
     client.run()
     assert client.spoken() == ["First. And second one.", "Third one."]
     assert [done["response"]["status"] for done in of(client, "response.done")] == ["completed"] * 2
+
+
+def test_text_that_waits_has_a_bound_and_the_socket_goes_on() -> None:
+    client = talk()
+    half = "A word. " * (MAX_WAITING_CHARS // 16)
+    for _ in range(3):
+        client.send(item(half))
+    (refused,) = of(client, "error")
+    assert f"over {MAX_WAITING_CHARS} characters" in refused["error"]["message"]
+    assert len(of(client, "conversation.item.done")) == 2
+    client.send(RESPOND)
+    client.run()
+    client.send(item(half))
+    assert of(client, "error") == [refused]
 
 
 def test_the_responses_own_input_is_spoken_instead() -> None:

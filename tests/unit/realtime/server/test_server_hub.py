@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,11 +16,14 @@ from starlette.websockets import WebSocket
 from engine.api import BadReference as UnusableClip
 from engine.null import NullEngine
 from realtime.config import ServerConfig
-from realtime.errors import BadReference
+from realtime.errors import BadReference, Overloaded
 from realtime.protocol.events import Reference
 from realtime.scheduler import job
+from realtime.server import hub as hub_module
 from realtime.server.hub import GRACE_S, HUNG_S, Hub
 from realtime.server.routes.fish import live_dialect
+
+DEADLINE_S = 15.0
 
 
 class Wire:
@@ -134,6 +138,19 @@ async def test_sessions_that_bring_the_same_clip_at_once_have_it_encoded_once(hu
     clip = Reference((b"sound of a voice",), "words")
     first, second = await asyncio.gather(hub.clone(clip), hub.clone(clip))
     assert first is second
+
+
+async def test_the_wait_for_others_clips_has_a_bound(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "ENCODE_S", 0.05)
+    may_end = threading.Event()
+    monkeypatch.setattr(type(hub.runtime.engine), "encode_reference", lambda *_: may_end.wait(DEADLINE_S))
+    wire = Wire()
+    serving = asyncio.create_task(serve(hub, wire))
+    wire.say("start", request={"references": [{"audio": b"sound of a voice", "text": "words"}], "format": "pcm"})
+    assert (await wire.hear("finish"))["code"] == Overloaded.code
+    may_end.set()
+    wire.hang_up()
+    await serving
 
 
 async def test_one_client_that_floods_does_not_keep_another_waiting(hub: Hub) -> None:

@@ -11,12 +11,14 @@ import pytest
 
 from engine.null import NullEngine
 from realtime.config import ServerConfig
-from realtime.errors import Internal, StreamFault, TooManySessions, UnknownVoice
+from realtime.errors import Internal, StreamFault, TooManySessions, TooMuchText, UnknownVoice
 from realtime.protocol.events import OutputSpec, Reference
 from realtime.protocol.replies import Audio, Finish, Reply
 from realtime.protocol.request import HTTP_LEAD_S, StreamRequest
+from realtime.server import spoken as spoken_module
 from realtime.server.hub import Hub
 from realtime.server.speak import ENOUGH_UNREAD_BYTES, speak
+from realtime.server.spoken import bounded
 
 PCM = OutputSpec("pcm", 24_000)
 WIDEST = OutputSpec("f32", 48_000)
@@ -113,3 +115,17 @@ async def test_the_end_of_the_server_ends_it_with_an_error(hub: Hub) -> None:
         with pytest.raises(StreamFault) as failure:
             await anext(reply async for reply in replies if isinstance(reply, Finish))
         assert failure.value.code == "internal"
+
+
+async def test_what_is_kept_whole_has_a_bound(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spoken_module, "MAX_WHOLE_BYTES", 100_000)
+    kept: list[bytes] = []
+
+    async def keep() -> None:
+        async with speak(hub.guest(None), StreamRequest("A long text. " * 500, output=PCM)) as replies:
+            async for reply in bounded(replies):
+                kept.append(reply.chunk.data if isinstance(reply, Audio) else b"")
+
+    with pytest.raises(TooMuchText, match="over 100000 bytes"):
+        await keep()
+    assert 0 < len(b"".join(kept)) <= 100_000

@@ -18,6 +18,7 @@ from realtime.voices.library import VoiceLibrary
 from realtime.voices.record import VoiceRecord
 
 CODEBOOKS = 10
+DEADLINE_S = 15.0
 
 
 def record(id_: str, **changes: object) -> VoiceRecord:
@@ -174,3 +175,22 @@ async def test_a_disk_that_cannot_be_written_does_not_keep_a_clip_from_speaking(
     (tmp_path / "file").write_bytes(b"")
     cache = cache_in(tmp_path / "file" / "below")
     assert (await cache.voice(b"clip", "", Encoder())).codes.shape == (CODEBOOKS, 3)
+
+
+async def test_a_clip_that_is_known_waits_for_nobody_elses(tmp_path: Path) -> None:
+    known = Encoder()
+    await cache_in(tmp_path).voice(b"known", "", known)
+    cache, begun, may_end = cache_in(tmp_path), asyncio.Event(), asyncio.Event()
+
+    async def slow(name: str) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
+        begun.set()
+        await may_end.wait()
+        return np.zeros((CODEBOOKS, 3), np.int16)
+
+    other = asyncio.create_task(cache.voice(b"new", "", slow))
+    await begun.wait()
+    async with asyncio.timeout(DEADLINE_S):
+        assert (await cache.voice(b"known", "", known)).codes.shape == (CODEBOOKS, 3)
+    assert not other.done()
+    may_end.set()
+    await other
