@@ -146,6 +146,23 @@ def test_the_place_of_every_sound_is_known_once_it_is_out(spoken: list[Unit], fr
                 last_s = at_s
 
 
+def seconds(level: int, seconds: float) -> Pcm:
+    """As near as whole frames come to it."""
+    return np.full(round(seconds * RATE_HZ / FRAME) * FRAME, level, np.int16)
+
+
+def test_a_silence_over_several_edges_may_be_as_long_as_the_longest_of_them() -> None:
+    sound, silence = seconds(5_000, 0.3), seconds(1, 0.7)
+    first, empty, last = Unit(Pauses(0, 640), sound), Unit(Pauses(0, 0), silence), Unit(Pauses(0, 0), sound)
+    assert silences(np.concatenate(limited([first, empty, last], 1))) == [0, 640 * RATE_HZ // 1000, 0]
+
+
+def test_a_silence_inside_a_unit_ends_after_a_second() -> None:
+    pcm = np.concatenate([seconds(5_000, 0.3), seconds(1, 3.0), seconds(5_000, 0.3)])
+    (out,) = limited([Unit(Pauses(0, 380), pcm)], 4)
+    assert silences(out) == [0, LONGEST_MS * RATE_HZ // 1000, 0]
+
+
 @pytest.mark.parametrize("level", [1, 20, 50])
 def test_a_cut_is_no_click(level: int) -> None:
     """The hardest case: the silence has another offset behind the cut than before it."""

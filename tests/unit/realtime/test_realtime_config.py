@@ -42,6 +42,7 @@ def test_what_others_read_from_the_environment_does_not_disturb_the_server() -> 
         ({"KINGFISHER_SLOTS": "0"}, "slots must be at least 1"),
         ({"KINGFISHER_DRAIN_S": "0"}, "drain_s must be above 0"),
         ({"KINGFISHER_DRAIN_S": "nan"}, "drain_s must be above 0"),
+        ({"KINGFISHER_QUIET_DBFS": "0"}, "quiet_dbfs must be under 0"),
         ({"KINGFISHER_PORT": "65536"}, "port must lie between 0 and 65535"),
         ({"KINGFISHER_BACKEND": "tpu"}, "choose"),
         ({"KINGFISHER_LOG_LEVEL": "loud"}, "choose one of debug, info"),

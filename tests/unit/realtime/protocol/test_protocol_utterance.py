@@ -82,3 +82,10 @@ def test_no_word_is_lost_doubled_or_moved(
         utterance.take_audio(AudioChunk(chunk_ms, b"x"), max(under_way, 0), 0.0, 0.0)
     heard, remaining = utterance.split_at(played_ms)
     assert (heard + " " + remaining).split() == words
+
+
+def test_the_words_of_a_unit_without_sound_lie_where_it_would_have_been() -> None:
+    utterance = spoken("The first sentence is here. The second one is here. And", 2_700, done=1)
+    silent = utterance.rest_of(1, stream_ms=2_700.0)
+    assert silent is not None
+    assert {(word.start_ms, word.end_ms) for word in silent.timings} == {(2_700.0, 2_700.0)}
