@@ -99,7 +99,7 @@ class Stage:
     def _stepped(self, plan: StepPlan, decoded: tuple[Decoded, ...]) -> None:
         self._in_flight -= 1
         audio = tuple(
-            Audio(v.slot, v.epoch, v.first_frame, v.frames, np.zeros(v.frames * FRAME_SAMPLES, np.int16))
+            Audio(v.slot, v.epoch, v.first_frame, v.frames, np.full(v.frames * FRAME_SAMPLES, 5_000, np.int16))
             for v in plan.vocode
         )
         self._timed(self._scheduler.apply, StepResult(plan.step, decoded, audio, (), 0.0, 0.0), self.now)
