@@ -65,7 +65,11 @@ def summarise(load: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
         result["length_error_max_ms"] = max(lengths)
     splits = [row["server_ttfa_ms"] for row in good if row["server_ttfa_ms"]]
     if splits:
-        result["server_ttfa_p50_ms"] = {key: percentile([split[key] for split in splits], 50) for key in splits[0]}
+        for percent in (50, 99):
+            parts = {key: percentile([split[key] for split in splits], percent) for key in splits[0]}
+            result[f"server_ttfa_p{percent}_ms"] = parts
+        outside = [row["ttfa_ms"] - row["server_ttfa_ms"]["total"] for row in good if row["server_ttfa_ms"]]
+        result |= {f"outside_p{percent}_ms": percentile(outside, percent) for percent in (50, 99)}
     result["valid"] = bool(good) and result["lateness_p99_ms"] <= MAX_LATENESS_P99_MS
     return result
 

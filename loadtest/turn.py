@@ -39,7 +39,7 @@ class Turn:
 
     @property
     def ttfa_s(self) -> float:
-        """First text frame written -> first audio message received."""
+        """First text frame written, its last byte -> first audio message received."""
         return self.arrivals[0].at_s - self.text_sent_s
 
     @property
@@ -65,9 +65,9 @@ async def speak(
         for i, piece in enumerate(pieces):
             if i and words_per_s:
                 await asyncio.sleep(1 / words_per_s)
+            await socket.send(_pack({"event": "text", "text": piece if i == 0 else " " + piece}))
             if i == 0:
                 turn.text_sent_s = time.monotonic()
-            await socket.send(_pack({"event": "text", "text": piece if i == 0 else " " + piece}))
         # As agents do; it also tells the server to keep the socket for the next turn.
         await socket.send(_pack({"event": "flush"}))
         await socket.send(_pack({"event": "stop"}))

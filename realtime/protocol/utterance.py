@@ -67,10 +67,13 @@ class Stream:
         if self.first_text_s is None and text.strip():
             self.first_text_s = now
 
-    def took_first_audio(self, engine_parts_ms: dict[str, float], now: float) -> None:
-        """Only the stream's first counts; the caller may say so for each utterance."""
+    def took_first_audio(self, parts_ms: dict[str, float], now: float) -> None:
+        """Only the stream's first counts; the caller may say so for each utterance. `parts_ms`: since the first unit was
+        handed over. What came before is the text's: it was received, waited for the rest of a clause, was read."""
         if self.ttfa_ms is None and self.first_text_s is not None:
-            self.ttfa_ms = {"total": round((now - self.first_text_s) * 1000, 2), **engine_parts_ms}
+            total_ms = (now - self.first_text_s) * 1000
+            text_ms = total_ms - sum(parts_ms.values())
+            self.ttfa_ms = {"total": round(total_ms, 2), "text": round(text_ms, 2), **parts_ms}
 
     def since_ms(self, now: float) -> float:
         return round((now - self.began_s) * 1000, 2)

@@ -41,7 +41,8 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Speak:
-    """One more unit. `max_frames` bounds a model that never stops."""
+    """One more unit. `max_frames` bounds a model that never stops. `sent_s`: when it was handed over, if that is to count
+    among the times; by the clock that the scheduler is told."""
 
     session: SessionId
     utterance: UtteranceId
@@ -49,6 +50,7 @@ class Speak:
     text: str
     max_frames: int
     pauses: Pauses = AS_SPOKEN
+    sent_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,17 @@ class Warm:
 
 @dataclass(frozen=True, slots=True)
 class SpeechTimes:
-    """Seconds spent before the first audio of an utterance, by phase."""
+    """Seconds from handing over the first unit of an utterance to its first sound, by phase."""
 
+    admission_s: float
+    """Until its prefill was ordered: for a slot, and behind the prefills of others."""
     queue_s: float
+    """For the steps that were under way, and on the ways between the threads."""
     prefill_s: float
     decode_s: float
     vocode_s: float
+    made_s: float
+    """When the sound was there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class Scheduler:
                 speech.is_ended = True
             case Speak():
                 if speech.asked_s is None:
-                    speech.asked_s = now
+                    speech.asked_s = now if command.sent_s is None else command.sent_s
                 if not speech.has_work:
                     speech.waiting_since_s = now
                 speech.queue.append(command)
@@ -189,7 +189,7 @@ class Scheduler:
         units = [s for s in sessions if s.speech is not None and s.speech.has_unit_waiting and self._is_quiet(s)]
         if units:
             session = min(units, key=lambda s: s.speech.waiting_since_s if s.speech else 0.0)
-            self._prefilling = self._order_unit(session)
+            self._prefilling = self._order_unit(session, now)
         elif cold := [s for s in sessions if not s.is_warm and not s.warm_asked and s.is_idle and self._is_quiet(s)]:
             session = min(cold, key=lambda s: s.idle_since_s)
             assert session.slot is not None
@@ -203,12 +203,14 @@ class Scheduler:
         """Whether it has a slot that no step under way names."""
         return session.slot is not None and self._slots.is_quiet(session.slot, self._collected)
 
-    def _order_unit(self, session: Session) -> Prefill:
+    def _order_unit(self, session: Session, now: float) -> Prefill:
         speech, slot = session.speech, session.slot
         assert speech is not None
         assert slot is not None
         unit = speech.queue.popleft()
         assert isinstance(unit, Speak)
+        if speech.ordered_s is None:
+            speech.ordered_s = now
         epoch = self._slots.next_epoch(slot)
         self._by_epoch[slot, epoch] = session
         speech.generation = Generation(unit.unit, epoch, unit.max_frames)
@@ -312,12 +314,15 @@ class Scheduler:
 
     def _times(self, speech: Speech, result: StepResult, now: float) -> SpeechTimes:
         prefill_s = speech.first_prefill.seconds if speech.first_prefill else 0.0
-        total_s = now - (speech.asked_s or now)
+        ordered_s = now if speech.ordered_s is None else speech.ordered_s
+        asked_s = ordered_s if speech.asked_s is None else speech.asked_s
         return SpeechTimes(
-            queue_s=max(0.0, total_s - prefill_s - result.decode_s - result.vocode_s),
+            admission_s=max(0.0, ordered_s - asked_s),
+            queue_s=max(0.0, now - ordered_s - prefill_s - result.decode_s - result.vocode_s),
             prefill_s=prefill_s,
             decode_s=result.decode_s,
             vocode_s=result.vocode_s,
+            made_s=now,
         )
 
     def _advance(self, session: Session, speech: Speech, now: float) -> None:

@@ -97,7 +97,9 @@ class Speech:
     generation: Generation | None = None
     units_begun: int = 0
     asked_s: float | None = None
-    """When the first unit came."""
+    """When the first unit was handed over."""
+    ordered_s: float | None = None
+    """When its prefill was ordered."""
     waiting_since_s: float = 0.0
     """Since when the unit at the head of the queue waits."""
     first_prefill: PrefillResult | None = None

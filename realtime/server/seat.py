@@ -78,7 +78,8 @@ class Seat:
             case events.Speak():
                 max_frames = speech_limit_frames(event.text, runtime.engine.limits.frame_s)
                 utterance = job.UtteranceId(event.utterance)
-                runtime.send(job.Speak(session, utterance, event.unit, event.text, max_frames, event.pauses))
+                now = time.monotonic()
+                runtime.send(job.Speak(session, utterance, event.unit, event.text, max_frames, event.pauses, now))
             case events.Mark():
                 runtime.send(job.Mark(session, job.UtteranceId(event.utterance), event.seq))
             case events.End():
@@ -143,7 +144,7 @@ class Seat:
             case UnitChunk():
                 self._hub.metrics.audio_s.inc(delivery.chunk.duration_ms / 1000)
                 context.heard(delivery.utterance, [(h.unit, h.at_s, h.char) for h in delivery.heard])
-                context.audio(delivery.utterance, delivery.unit, delivery.chunk, _engine_parts_ms(delivery), now)
+                context.audio(delivery.utterance, delivery.unit, delivery.chunk, _parts_ms(delivery, now), now)
             case job.Warm():
                 context.warmed(delivery.voice.name)
             case job.UnitDone():
@@ -159,16 +160,18 @@ class Seat:
                 context.failed(delivery.utterance, fault, now)
 
 
-def _engine_parts_ms(delivery: UnitChunk) -> dict[str, float] | None:
-    """The time to first audio inside the engine, by phase; only the first chunk of an utterance has it."""
+def _parts_ms(delivery: UnitChunk, now: float) -> dict[str, float] | None:
+    """The time to first audio since the unit was handed over, by phase; only the first chunk of an utterance has it."""
     times = delivery.times
     if times is None:
         return None
     parts = {
+        "admission": times.admission_s,
         "queue": times.queue_s,
         "prefill": times.prefill_s,
         "decode": times.decode_s,
         "vocode": times.vocode_s,
         "encode": delivery.encode_s,
+        "handover": now - times.made_s - delivery.encode_s,
     }
     return {name: round(seconds * 1000, 2) for name, seconds in parts.items()}

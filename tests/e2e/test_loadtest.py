@@ -33,7 +33,11 @@ def test_each_mode_measures_and_hears_whole_streams(url: str, tmp_path: Path, mo
     assert level["length_error_max_ms"] < 1
     assert level["ttfa_p50_ms"] > 0
     turns = [json.loads(line) for line in (tmp_path / "turns.jsonl").read_text().splitlines()]
-    assert all(sum(ms for _, ms in turn["chunks"]) == pytest.approx(turn["audio_ms"], abs=1) for turn in turns)
+    for turn in turns:
+        assert sum(ms for _, ms in turn["chunks"]) == pytest.approx(turn["audio_ms"], abs=1)
+        total_ms = turn["server_ttfa_ms"].pop("total")
+        assert sum(turn["server_ttfa_ms"].values()) == pytest.approx(total_ms, abs=0.1)
+        assert min(turn["server_ttfa_ms"].values()) >= 0
 
 
 def test_interruptions_are_answered_and_the_next_speech_follows(url: str, tmp_path: Path) -> None:

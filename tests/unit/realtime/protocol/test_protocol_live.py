@@ -88,7 +88,7 @@ def test_time_to_first_audio_runs_from_the_first_text_and_is_split(talk: Talk) -
     talk.send("stop")
     talk.now += 0.125
     talk.run()
-    assert talk.replies[-1]["ttfa_ms"] == {"total": 125.0, **TTFA_PARTS}
+    assert talk.replies[-1]["ttfa_ms"] == {"total": 125.0, "text": 110.0, **TTFA_PARTS}
     assert talk.of(events.Finished) == [events.Finished("stop", 125.0)]
 
 

@@ -52,7 +52,7 @@ class Bench:
 
 
 def sound(session: SessionId, samples: int, *, is_first: bool = False, utterance: int = 1) -> UnitAudio:
-    times = SpeechTimes(0.0, 0.0, 0.0, 0.0) if is_first else None
+    times = SpeechTimes(0.0, 0.0, 0.0, 0.0, 0.0, 0.0) if is_first else None
     return UnitAudio(session, UtteranceId(utterance), 0, np.arange(samples, dtype=np.int16), times)
 
 
