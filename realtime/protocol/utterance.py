@@ -68,8 +68,8 @@ class Stream:
             self.first_text_s = now
 
     def took_first_audio(self, parts_ms: dict[str, float], now: float) -> None:
-        """Only the stream's first counts; the caller may say so for each utterance. `parts_ms`: since the first unit was
-        handed over. What came before is the text's: it was received, waited for the rest of a clause, was read."""
+        """Only the stream's first counts; the caller may say so for each utterance. `parts_ms`: since the first unit
+        was handed over. What came before is the text's: it was received, waited for the rest of a clause, was read."""
         if self.ttfa_ms is None and self.first_text_s is not None:
             total_ms = (now - self.first_text_s) * 1000
             text_ms = total_ms - sum(parts_ms.values())

@@ -41,8 +41,8 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Speak:
-    """One more unit. `max_frames` bounds a model that never stops. `sent_s`: when it was handed over, if that is to count
-    among the times; by the clock that the scheduler is told."""
+    """One more unit. `max_frames` bounds a model that never stops. `sent_s`: when it was handed over, if that is to
+    count among the times; by the clock that the scheduler is told."""
 
     session: SessionId
     utterance: UtteranceId
