@@ -86,6 +86,8 @@ class Limits:
     """Frames of one slot that may be decoded and not yet vocoded."""
     steps_in_flight: int
     """Steps worth submitting before the oldest is collected: 2, or 1 where `submit` computes at once."""
+    is_latin_only: bool = False
+    """The model was taught no letters but Latin ones."""
 
     @property
     def frame_s(self) -> float:

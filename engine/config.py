@@ -96,6 +96,8 @@ class ModelConfig:
     """None: no head of this model tells which character is being spoken."""
     fp8_scheme: str | None = None
     """How the layers' products are stored (engine.quant.schemes). None: as plain floats."""
+    is_latin_only: bool = False
+    """Taught no letters but Latin ones: `latin_only`, a key of our own."""
 
     def __post_init__(self) -> None:
         if self.alignment is not None and not (
@@ -265,6 +267,7 @@ def _model(
         rope_table_bf16=top.flag("rope_table_bf16", True),
         alignment=_alignment(top),
         fp8_scheme=_fp8_scheme(top),
+        is_latin_only=top.flag("latin_only", False),
     )
 
 

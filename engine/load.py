@@ -60,9 +60,9 @@ def load_engine(
         made = _cuda_backend(model, codec, precision, kv_cache, slots, context)
     else:
         made = _cpu_backend(backend, model.in_fp32(), codec, slots, context)
-    return make_runner(
-        made, Tokenizer(folder), read_voices(folder, codec.config.codebook_sizes, DEFAULT_SPEAKER), codec.config
-    )
+    voices = read_voices(folder, codec.config.codebook_sizes, DEFAULT_SPEAKER)
+    is_latin_only = model.config.is_latin_only
+    return make_runner(made, Tokenizer(folder), voices, codec.config, is_latin_only=is_latin_only)
 
 
 def load_random_engine(
@@ -84,7 +84,14 @@ def load_random_engine(
     return make_runner(made, random_tokenizer(), random_voices(codec), codec)
 
 
-def make_runner(backend: Backend, tokenizer: Tokenizer, voices: Mapping[str, Voice], codec: CodecConfig) -> Runner:
+def make_runner(
+    backend: Backend,
+    tokenizer: Tokenizer,
+    voices: Mapping[str, Voice],
+    codec: CodecConfig,
+    *,
+    is_latin_only: bool = False,
+) -> Runner:
     return Runner(
         backend,
         PromptBuilder(tokenizer, codec.n_codebooks),
@@ -92,6 +99,7 @@ def make_runner(backend: Backend, tokenizer: Tokenizer, voices: Mapping[str, Voi
         sample_rate_hz=codec.sample_rate,
         frame_samples=codec.hop_samples,
         codebook_sizes=codec.codebook_sizes,
+        is_latin_only=is_latin_only,
     )
 
 

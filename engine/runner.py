@@ -85,6 +85,7 @@ class Runner:
         sample_rate_hz: int,
         frame_samples: int,
         codebook_sizes: tuple[int, ...],
+        is_latin_only: bool = False,
     ) -> None:
         self._backend = backend
         self._prompts = prompts
@@ -101,6 +102,7 @@ class Runner:
             max_vocode_frames=backend.max_vocode_frames,
             max_pending_frames=backend.max_pending_frames,
             steps_in_flight=backend.steps_in_flight,
+            is_latin_only=is_latin_only,
         )
 
     # ---- prefill thread ------------------------------------------------------------------------

@@ -11,6 +11,7 @@ exactly one unit, in order; after `Cancelled` nothing of that utterance comes ou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from realtime.audio.chunk import AudioChunk
 from realtime.errors import BadOrder, BadRequest, StreamFault, TooMuchText, UnknownVoice
@@ -29,6 +30,7 @@ from realtime.protocol.request import StreamRequest
 from realtime.protocol.turns import Flush, Said, Stop, TurnEnd, Turns
 from realtime.protocol.utterance import Stream, Utterance
 from realtime.text.languages import language_of
+from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Segmenter
 
 __all__ = ["Context"]
@@ -46,11 +48,13 @@ class Context:
         voice: str,
         new_seed: Callable[[], int],
         language_of_voice: Callable[[str], str] = lambda _: "",
+        romanizes: bool = False,
     ) -> None:
         """`voice` speaks unless a stream names another; `voices` are all there are, and may change.
-        `language_of_voice`: a tag, empty where that is not known."""
+        `language_of_voice`: a tag, empty where that is not known. `romanizes`: the model reads Latin letters alone."""
         self._max_stream_chars, self._voices, self._voice = max_stream_chars, voices, voice
         self._new_seed, self._language_of_voice = new_seed, language_of_voice
+        self._romanizes = romanizes
         self._voice_language = ""
         """Of the voice that speaks."""
         self._replies: list[Reply] = []
@@ -343,9 +347,8 @@ class Context:
         request = stream.request
         language = language_of(request.language or self._voice_language)
         segmenter = Segmenter(request.chunk_chars, request.first_clause_chars, language.abbreviations)
-        self._utterance = Utterance(
-            self._utterances, segmenter, language if request.normalize else None, is_held=self._is_held
-        )
+        read = partial(normalize, language=language, romanizes=self._romanizes) if request.normalize else str
+        self._utterance = Utterance(self._utterances, segmenter, read, is_held=self._is_held)
         return self._utterance
 
     def _use(self, voice: UseVoice) -> None:

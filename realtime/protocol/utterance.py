@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from realtime.audio.chunk import AudioChunk
@@ -14,8 +15,6 @@ from realtime.protocol.replies import Audio
 from realtime.protocol.request import StreamRequest
 from realtime.protocol.timings import UnitWords
 from realtime.protocol.turns import Turns
-from realtime.text.language import Language
-from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Piece, Segmenter, is_speakable
 
 __all__ = ["Stream", "Unit", "Utterance"]
@@ -99,8 +98,8 @@ class Utterance:
 
     number: int
     segmenter: Segmenter
-    language: Language | None
-    """None: text is spoken as it is written."""
+    read: Callable[[str], str]
+    """What is written -> what is said."""
     units: list[Unit] = field(default_factory=list)
     audio_ms: float = 0.0
     next_seq: int = 0
@@ -191,7 +190,7 @@ class Utterance:
 
     def _spoken(self, text: str) -> list[tuple[str, str]]:
         """Pieces of the text as they are written and as they are said, none of which is said at too great length."""
-        spoken = text if self.language is None else normalize(text, self.language)
+        spoken = self.read(text)
         if len(spoken) <= MAX_SPOKEN_CHARS or len(text) < 2:
             return [(text, spoken)]
         middle = _gap_near_middle(text)

@@ -33,12 +33,14 @@ class Guest:
     def new_context(self, voice: str | None = None) -> Context:
         """`voice`: one of his; None, or one that is not: the default."""
         voices = self.voices
+        engine = self.hub.runtime.engine
         return Context(
             max_stream_chars=self.hub.config.max_stream_chars,
             voices=voices.keys(),
             voice=voice if voice is not None and voice in voices else self.hub.default_voice,
             new_seed=lambda: secrets.randbits(31),
             language_of_voice=lambda name: voices[name].language if name in voices else "",
+            romanizes=engine.limits.is_latin_only,
         )
 
     def may_change(self, record: VoiceRecord) -> bool:

@@ -21,26 +21,32 @@
 
 It works on one unit at a time. The table shows English; Spanish and French are done to the same extent, see
 realtime.text.spanish and realtime.text.french. Ambiguous forms are read as an American, a Spaniard and a Frenchman
-would. Other scripts pass through unchanged but for the symbols.
+would. Other scripts pass through unchanged but for the symbols, or are romanised for a model that knows none.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from realtime.text.english import ENGLISH
 from realtime.text.language import Language
+from realtime.text.romanizing import romanize
 from realtime.text.rules import Rule, rewrite, rule
 
 __all__ = ["normalize"]
 
-_FULL_WIDTH_DIGITS = {0xFF10 + digit: str(digit) for digit in range(10)}
+_STYLED = re.compile(
+    "[\uff01-\uff5e\u210a-\u2115\u2119-\u211d\u2124\u2128\u212c-\u2138\u2160-\u217f\u2460-\u24ff\ufb00-\ufb06"
+    "\U0001d400-\U0001d7ff]+"
+)
+"""Letters and digits in another dress: full width, circled, bold, Roman numerals, ligatures."""
 _QUOTES = dict.fromkeys("‘’′", "'") | dict.fromkeys("“”„«»″", '"')
 _FRACTIONS = {
     "½": " 1/2", "⅓": " 1/3", "⅔": " 2/3", "¼": " 1/4", "¾": " 3/4", "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8", "⅞": " 7/8",
 }  # fmt: skip
 _PLAIN_FORMS = {"…": "...", "\u00a0": " ", "\u2011": "-", "\u2044": "/"}
-_TYPOGRAPHY = str.maketrans(_QUOTES | _FRACTIONS | _PLAIN_FORMS) | _FULL_WIDTH_DIGITS
+_TYPOGRAPHY = str.maketrans(_QUOTES | _FRACTIONS | _PLAIN_FORMS)
 
 _SPACES: list[Rule] = [
     rule(r"[^\S\n]{2,}", " "),
@@ -68,9 +74,13 @@ _DROPPED = frozenset("*#`_|\\^~<>[]{}@&%•‣⁃†‡¶※")
 _JOINERS = "\u200c\u200d"
 
 
-def normalize(text: str, language: Language = ENGLISH) -> str:
-    """Text as the model should read it. Never raises; the result holds none of * # ` _ and no control characters."""
+def normalize(text: str, language: Language = ENGLISH, *, romanizes: bool = False) -> str:
+    """Text as the model should read it. Never raises; the result holds none of * # ` _ and no control characters.
+    `romanizes`: letters and digits of other scripts become Latin ones first."""
     text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
+    if not text.isascii():
+        text = _STYLED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+        text = romanize(text) if romanizes else text
     text = rewrite(language.typography, rewrite(_SPACES, text)).translate(_TYPOGRAPHY)
     had_stop = text.rstrip().endswith(".")
     text = rewrite(language.marks, text)

@@ -38,7 +38,7 @@ _NOT_COUNTED = frozenset(
 _FEMININE = frozenset(
     "heure minute seconde semaine année journée nuit personne page place chambre commande facture question réponse "
     "voiture table fois livre tonne bouteille tasse boîte carte lettre photo image ligne porte pièce rue ville fille "
-    "femme étoile station nuitée entrée idée voix tranche action option session mission".split()
+    "femme étoile chaise station nuitée entrée idée voix tranche action option session mission".split()
 )
 _FEMININE_ENDINGS = ("tion", "tions", "sion", "sions", "ances", "ences", "ettes", "té", "tés", "ures")
 _MASCULINE = frozenset("été étés côté côtés comité comités bastion bastions".split())

@@ -24,7 +24,7 @@ _SHORTENED = {
     "etc": "et cetera", "art": "article", "chap": "chapitre", "fig": "figure", "vol": "volume", "tél": "téléphone",
     "Tél": "téléphone", "env": "environ", "éd": "édition", "réf": "référence", "Réf": "référence", "max": "maximum",
     "min": "minimum", "Cie": "compagnie", "bd": "boulevard", "bld": "boulevard", "Bd": "boulevard", "janv": "janvier",
-    "févr": "février", "fév": "février", "avr": "avril", "juil": "juillet", "sept": "septembre", "oct": "octobre",
+    "févr": "février", "fév": "février", "avr": "avril", "juil": "juillet", "oct": "octobre",
     "nov": "novembre", "déc": "décembre", "cf": "confer",
 }  # fmt: skip
 _SHORT = "|".join(sorted(_SHORTENED, key=len, reverse=True))
@@ -50,6 +50,7 @@ SHORT_FORMS: list[Rule] = [
          lambda m: f"{'avant' if m[1] == 'av' else 'après'} Jésus-Christ"),
     rule(r"\b[Aa]v\.(?=\s)", "avenue"),
     rule(r"\b([Ee])t/ou\b", r"\1t ou"),
+    rule(r"\b([Ee]n|[Ff]in|[Dd]ébut|[Mm]i-|[Dd]epuis|[Jj]usqu'en)\s?sept\.", r"\1 septembre"),  # later "sept" is seven
     rule(r"\bs\.v\.p\.?(?!\w)", "s'il vous plaît"),
     # Before a figure only: "p." may be anything.
     rule(r"\bp(?:p|ages?)?\.\s?(?=[0-9])", "page "),

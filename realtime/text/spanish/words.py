@@ -24,7 +24,7 @@ ABBREVIATIONS = Abbreviations(
 # Written with a dot behind it -> spoken.
 _SHORTENED = {
     "Sr": "señor", "Sra": "señora", "Srta": "señorita", "Sres": "señores", "Dr": "doctor", "Dra": "doctora",
-    "D": "don", "Dña": "doña", "Prof": "profesor", "Profa": "profesora", "Lic": "licenciado", "Ing": "ingeniero",
+    "Dña": "doña", "Prof": "profesor", "Profa": "profesora", "Lic": "licenciado", "Ing": "ingeniero",
     "Arq": "arquitecto", "Gral": "general", "Cnel": "coronel", "Mons": "monseñor", "Sto": "santo", "Sta": "santa",
     "Ud": "usted", "Uds": "ustedes", "Vd": "usted", "Vds": "ustedes", "etc": "etcétera", "pág": "página",
     "págs": "páginas", "art": "artículo", "arts": "artículos", "núm": "número", "vol": "volumen", "fig": "figura",
@@ -53,6 +53,7 @@ SHORT_FORMS: list[Rule] = [
 """Before figures are read, which these may hold or precede."""
 
 WORDS: list[Rule] = [
+    rule(r"\bD\.(?=\s+[A-ZÁÉÍÓÚÑ])", "don"),
     rule(rf"\b({_SHORT})\.(?!\w)", lambda m: _SHORTENED[m[1]]),
     rule(r"\b(Sra|Dra|Sr|Dr)(?=\s+[A-ZÁÉÍÓÚÑ])", lambda m: _SHORTENED[m[1]]),
     # Initials lose their dots, and keep apart.

@@ -53,6 +53,11 @@ def test_s2_pro_has_its_published_shape() -> None:
     assert not config.has_project_in
 
 
+def test_a_model_may_say_that_it_was_taught_latin_letters_alone() -> None:
+    assert not ModelConfig.parse(S2_PRO).is_latin_only
+    assert ModelConfig.parse({**S2_PRO, "latin_only": True}).is_latin_only
+
+
 def test_the_flat_form_gives_the_same_model() -> None:
     text, audio = S2_PRO["text_config"], S2_PRO["audio_decoder_config"]
     assert isinstance(text, dict)

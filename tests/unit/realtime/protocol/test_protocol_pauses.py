@@ -14,7 +14,7 @@ from realtime.protocol.pauses import (
     pauses_around,
 )
 from realtime.protocol.utterance import Utterance
-from realtime.text.english import ENGLISH
+from realtime.text.normalizer import normalize
 from realtime.text.segmenter import Segmenter
 
 
@@ -51,7 +51,7 @@ TEXT = "Thank you, that is all I need to know.\n\nA new paragraph begins here!\n
 
 @pytest.mark.parametrize("size", [1, 3, len(TEXT)])
 def test_the_pauses_of_a_text_do_not_depend_on_its_messages(size: int) -> None:
-    utterance = Utterance(1, Segmenter(first_clause_chars=10), ENGLISH)
+    utterance = Utterance(1, Segmenter(first_clause_chars=10), normalize)
     pieces = [TEXT[start : start + size] for start in range(0, len(TEXT), size)]
     events = [event for piece in pieces for event in utterance.feed(piece)] + utterance.end()
     assert [event.pauses for event in events if isinstance(event, Speak)] == [

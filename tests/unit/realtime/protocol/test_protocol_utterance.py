@@ -17,7 +17,7 @@ TEXT = "The first sentence is here. The second one follows it. And the third is 
 
 def spoken(text: str, *chunks_ms: float, done: int = 0) -> Utterance:
     """An utterance whose sound so far came in these chunks, the first `done` units complete, 100 ms a character."""
-    utterance = Utterance(1, Segmenter(), language=None)
+    utterance = Utterance(1, Segmenter(), read=str)
     utterance.feed(text)
     for chunk_ms in chunks_ms:
         unit = next(u for u in utterance.units if u.audio_ms < 100 * len(u.text))
@@ -72,7 +72,7 @@ def test_scripts_without_spaces_are_cut_between_characters() -> None:
 def test_no_word_is_lost_doubled_or_moved(
     words: list[str], chunks_ms: list[float], done: int, played_ms: float | None
 ) -> None:
-    utterance = Utterance(1, Segmenter(100), language=None)
+    utterance = Utterance(1, Segmenter(100), read=str)
     utterance.feed(" ".join(words))
     for number in range(min(done, len(utterance.units))):
         utterance.take_audio(AudioChunk(1_000, b"x"), number, 0.0, 0.0)

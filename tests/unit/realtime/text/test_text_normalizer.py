@@ -78,6 +78,16 @@ def test_no_western_digit_is_left_for_the_model(text: str, language: Language) -
     assert not set(normalize(text, language)) & set("0123456789")
 
 
+@given(st.integers(0, 3_000_000), ANY_LANGUAGE)
+def test_a_number_is_read_the_same_at_the_end_of_a_sentence_and_its_words_are_left_alone(
+    value: int, language: Language
+) -> None:
+    """French "sept." is September only where no figure was meant."""
+    words = normalize(str(value), language)
+    assert normalize(f"{value}.", language) == f"{words}."
+    assert normalize(f"{words}.", language) == f"{words}."
+
+
 @given(
     st.lists(st.sampled_from("the quick brown fox jumps over a lazy dog".split()), min_size=1, max_size=12),
     ANY_LANGUAGE,
