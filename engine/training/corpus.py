@@ -14,7 +14,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BRITISH", "NAMED_VOICES", "CorpusLine", "assign", "read_corpus", "write_corpus"]
+__all__ = [
+    "BRITISH",
+    "ENGLISH",
+    "NAMED_SHARE",
+    "NAMED_VOICES",
+    "CorpusLine",
+    "assign",
+    "draw_speed",
+    "line_of",
+    "mix",
+    "read_corpus",
+    "write_corpus",
+]
 
 NAMED_VOICES = {
     "willow": "af_heart:2+af_sarah:1",
@@ -79,12 +91,28 @@ def assign(american: Iterable[list], british: Iterable[list], seed: int) -> list
             number = chance.randrange(BLENDS)
             voice = f"blend-{number:03}"
         style = NAMED_VOICES.get(voice) or blends[int(voice.removeprefix("blend-"))]
-        speed = 1.0 if chance.random() < 0.7 else round(chance.uniform(0.85, 1.2), 2)
-        text, phonemes, at = spelled
-        words = [(start, len(list(group))) for start, group in itertools.groupby(at)]
-        spoken.append(CorpusLine(text, phonemes, words, voice, style, speed))
+        spoken.append(line_of(spelled, voice, style, draw_speed(chance)))
     chance.shuffle(spoken)
     return spoken
+
+
+def draw_speed(chance: random.Random) -> float:
+    """Of a line: mostly the voice's own."""
+    return 1.0 if chance.random() < 0.7 else round(chance.uniform(0.85, 1.2), 2)
+
+
+def line_of(spelled: list, voice: str, style: str, speed: float) -> CorpusLine:
+    """`spelled`: `[text, phonemes, at]`, with the index of its word's first character for each phoneme."""
+    text, phonemes, at = spelled
+    words = [(start, len(list(group))) for start, group in itertools.groupby(at)]
+    return CorpusLine(text, phonemes, words, voice, style, speed)
+
+
+def mix(corpora: Iterable[list[CorpusLine]], seed: int) -> list[CorpusLine]:
+    """Corpora of several languages as one, shuffled: whoever takes the first lines gets a fair share of each."""
+    lines = list(itertools.chain.from_iterable(corpora))
+    random.Random(seed).shuffle(lines)
+    return lines
 
 
 def write_corpus(lines: list[CorpusLine], path: Path) -> None:

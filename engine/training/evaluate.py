@@ -39,7 +39,8 @@ class ClipScore:
     kind: str
     words: int
     errors_base: int
-    errors_tiny: int
+    errors_tiny: int | None
+    """None for other languages than English."""
     heard: str
     distillmos: float
     dnsmos: float
@@ -55,7 +56,7 @@ class ClipScore:
 class Figures:
     clips: int
     wer_base: float
-    wer_tiny: float
+    wer_tiny: float | None
     """Errors over words, all clips together; 0.05 is five per cent."""
     wer_by_kind: Mapping[str, float]
     distillmos: float
@@ -89,7 +90,7 @@ def failed_gates(figures: Figures) -> list[str]:
     return failed
 
 
-def score_folder(folder: Path, reference: Path | None = None) -> list[ClipScore]:
+def score_folder(folder: Path, reference: Path | None = None, language: str = "en") -> list[ClipScore]:
     """Listen to every clip. Scores are kept in `scores.jsonl`, from which an interrupted run goes on."""
     kept_file = folder / "scores.jsonl"
     scores = (
@@ -106,8 +107,8 @@ def score_folder(folder: Path, reference: Path | None = None) -> list[ClipScore]
                 continue
             pcm, rate_hz = soundfile.read(folder / clip.file, dtype="float32")
             sound = at_hearing_rate(pcm, rate_hz)
-            heard = base.hear(sound)
-            wrong, words = word_errors(clip.spoken, heard)
+            heard = base.hear(sound, language)
+            wrong, words = word_errors(clip.spoken, heard, language)
             seconds, lead_ms, runs_away, is_cut = shape_of(pcm, rate_hz, clip.spoken)
             mean = means.get(clip.voice)
             score = ClipScore(
@@ -115,7 +116,7 @@ def score_folder(folder: Path, reference: Path | None = None) -> list[ClipScore]
                 kind=clip.kind,
                 words=words,
                 errors_base=wrong,
-                errors_tiny=word_errors(clip.spoken, tiny.hear(sound))[0],
+                errors_tiny=word_errors(clip.spoken, tiny.hear(sound))[0] if language == "en" else None,
                 heard=heard,
                 distillmos=distill.score(sound),
                 dnsmos=dns.score(sound),
@@ -167,7 +168,7 @@ def summarise(scores: Iterable[ClipScore]) -> Figures:
     return Figures(
         clips=len(scores),
         wer_base=_rate(scores, "errors_base"),
-        wer_tiny=_rate(scores, "errors_tiny"),
+        wer_tiny=_rate(scores, "errors_tiny") if all(s.errors_tiny is not None for s in scores) else None,
         wer_by_kind={kind: _rate([s for s in scores if s.kind == kind], "errors_base") for kind in kinds},
         distillmos=fmean(s.distillmos for s in scores),
         dnsmos=fmean(s.dnsmos for s in scores),

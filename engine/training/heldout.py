@@ -9,7 +9,8 @@ from pathlib import Path
 
 __all__ = ["ALSO_TRAINED", "HeldOut", "held_out", "is_held_out"]
 
-ALSO_TRAINED = frozenset({"Okay.", "No."})
+_FILES = {"en": "heldout.toml", "es": "heldout-es.toml", "fr": "heldout-fr.toml"}
+ALSO_TRAINED = frozenset({"Okay.", "No.", "Sí.", "Oui.", "Non."})
 """Words that an agent says all day: measured, because small models babble on them, and trained on for that reason."""
 
 
@@ -24,9 +25,9 @@ class HeldOut:
     """What a listener should hear."""
 
 
-def held_out() -> list[HeldOut]:
+def held_out(language: str = "en") -> list[HeldOut]:
     """All of them, in the order of the file."""
-    kinds = tomllib.loads((Path(__file__).parent / "heldout.toml").read_text())
+    kinds = tomllib.loads((Path(__file__).parent / _FILES[language]).read_text())
     found = []
     for kind, lines in kinds.items():
         pairs = lines.items() if isinstance(lines, dict) else ((line, line) for line in lines)
@@ -35,14 +36,14 @@ def held_out() -> list[HeldOut]:
 
 
 def is_held_out(sentence: str) -> bool:
-    """Whether the corpus must do without it, however it is punctuated."""
+    """Whether the corpus must do without it, however it is punctuated and in whichever language."""
     return _plain(sentence) in _KEPT_OUT
 
 
 def _plain(sentence: str) -> str:
-    return " ".join(re.findall(r"[a-z0-9']+", sentence.lower()))
+    return " ".join(re.findall(r"[^\W_']+(?:'[^\W_']+)*", sentence.lower()))
 
 
-_KEPT_OUT = frozenset(_plain(form) for item in held_out() for form in (item.text, item.spoken)) - frozenset(
-    _plain(text) for text in ALSO_TRAINED
-)
+_KEPT_OUT = frozenset(
+    _plain(form) for language in _FILES for item in held_out(language) for form in (item.text, item.spoken)
+) - frozenset(_plain(text) for text in ALSO_TRAINED)

@@ -1,4 +1,5 @@
-"""Sentences → the teacher's phonemes, with misaki (Apache-2.0); words it does not know go to espeak-ng at build time.
+"""Sentences → the teacher's phonemes, with misaki (Apache-2.0); English words that it does not know, and all words of
+other languages, go to espeak-ng at build time.
 
 Each line of the result keeps, for every phoneme, the character of the sentence it stands for: the student reads
 characters, and the teacher's durations then say when each character is spoken.
@@ -6,10 +7,11 @@ characters, and the teacher's durations then say when each character is spoken.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["Spelled", "spell_out"]
+__all__ = ["Spelled", "spell_out", "spell_out_by_espeak", "traced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +50,29 @@ def spell_out(sentences: Iterable[str], *, is_british: bool = False) -> Iterator
         made, at = made.rstrip(), at[: len(made.rstrip())]
         is_traced = made == phonemes.strip() and "❓" not in made
         yield text, Spelled(made, at) if is_traced else None
+
+
+def spell_out_by_espeak(sentences: Iterable[str], reader: str) -> Iterator[tuple[str, Spelled | None]]:
+    """As `spell_out`, in a language of espeak-ng's."""
+    from misaki import espeak
+
+    read = espeak.EspeakG2P(language=reader)
+    for text in sentences:
+        yield text, traced(text, read(text)[0])
+
+
+def traced(text: str, phonemes: str) -> Spelled | None:
+    """Phonemes with a space between words, word for word; None where espeak-ng has joined some ("parce que").
+
+    The teacher knows no opening marks (¿ ¡): they are left out.
+    """
+    groups, words = phonemes.split(), list(re.finditer(r"\S+", text))
+    if not groups or len(groups) != len(words):
+        return None
+    pieces = [f"{group.translate(_NO_OPENING_MARKS)} " for group in groups]
+    made = "".join(pieces).rstrip()
+    at = [word.start() for word, piece in zip(words, pieces, strict=True) for _ in piece]
+    return Spelled(made, at[: len(made)])
+
+
+_NO_OPENING_MARKS = str.maketrans("", "", "¿¡")

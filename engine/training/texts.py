@@ -1,4 +1,5 @@
-"""Sentences for the corpus: WordNet's example phrases and glosses for a wide vocabulary, and a voice agent's register.
+"""Sentences for the corpus: WordNet's example phrases and glosses for a wide English vocabulary, and a voice agent's
+register in each language.
 
 WordNet is used under the Princeton licence (its notice goes into the model card). The templates are our own.
 """
@@ -11,6 +12,7 @@ import tarfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 __all__ = ["agent_sentences", "short_replies", "wordnet_examples", "wordnet_glosses"]
 
@@ -61,21 +63,31 @@ def wordnet_glosses(archive: Path) -> list[str]:
     return list(found)
 
 
-_REGISTER = tomllib.loads((Path(__file__).parent / "sentences.toml").read_text())
+_REGISTERS = {"en": "sentences.toml", "es": "sentences-es.toml", "fr": "sentences-fr.toml"}
+_BEFORE_VOWELS = {
+    "en": (re.compile(r"\ba (?=[aeiouAEIOU])"), "an "),
+    "es": (re.compile(r"\by (?=[IÍ])"), "e "),
+    "fr": (re.compile(r"\bde (?=[AEIOUYÉÈH])"), "d'"),
+}
+"""What a slot's word does to the word before it."""
 
 
-def agent_sentences(count: int, seed: int) -> list[str]:
+def _register(language: str) -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / _REGISTERS[language]).read_text())
+
+
+def agent_sentences(count: int, seed: int, language: str = "en") -> list[str]:
     """Distinct sentences from the templates."""
-    chance = random.Random(seed)
+    chance, register, (pattern, mended) = random.Random(seed), _register(language), _BEFORE_VOWELS[language]
     found: dict[str, None] = {}
     while len(found) < count:
-        template = chance.choice(_REGISTER["templates"])
-        sentence = re.sub(r"\{(\w+)\}", lambda match: chance.choice(_REGISTER["slots"][match[1]]), template)
-        sentence = re.sub(r"\ba (?=[aeiouAEIOU])", "an ", sentence)
+        template = chance.choice(register["templates"])
+        sentence = re.sub(r"\{(\w+)\}", lambda match: chance.choice(register["slots"][match[1]]), template)
+        sentence = pattern.sub(mended, sentence)
         found[sentence[0].upper() + sentence[1:]] = None
     return list(found)
 
 
-def short_replies() -> list[str]:
+def short_replies(language: str = "en") -> list[str]:
     """One to four words."""
-    return list(_REGISTER["short"])
+    return list(_register(language)["short"])
