@@ -2,21 +2,33 @@
 
 /** Fields of `start.request`; null means the default. Fields of a later server may be added. */
 export interface StreamRequest {
-  format?: "opus" | "opus_packets" | "pcm" | "wav" | null;
+  format?: "opus" | "opus_packets" | "pcm" | "wav" | "mp3" | "aac" | "flac" | null;
   /** Hz */
   sample_rate?: number | null;
+  /** bit/s */
   opus_bitrate?: number | null;
+  mp3_bitrate?: number | null;
   voice?: string | null;
-  reference_id?: string | null;
-  references?: { audio: Uint8Array; text: string }[];
+  reference_id?: string | string[] | null;
+  references?: Reference[] | Reference[][];
   text?: string;
+  /** `speed` 0.5 to 2, at the same pitch; `volume` -20 to 20 dB. */
+  prosody?: { speed?: number; volume?: number } | null;
+  latency?: "low" | "balanced" | "normal" | null;
   chunk_length?: number | null;
   normalize?: boolean | null;
+  language?: string | null;
   temperature?: number | null;
   top_p?: number | null;
   seed?: number | null;
   max_lead_s?: number | null;
   [field: string]: unknown;
+}
+
+/** A clip whose voice is to be spoken with, as a file (wav, mp3, flac, ogg …), and what it says. */
+export interface Reference {
+  audio: Uint8Array;
+  text?: string;
 }
 
 export interface ReadyEvent {

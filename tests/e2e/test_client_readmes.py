@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,8 +52,12 @@ def test_python_example(server: ServerProcess, tmp_path: Path, example: str) -> 
 
 @pytest.mark.parametrize("example", NODE, ids=range(len(NODE)))
 def test_javascript_example(server: ServerProcess, tmp_path: Path, example: str) -> None:
+    """With the package as npm installs it: what it does not name among its files is not there."""
     (tmp_path / "node_modules").mkdir()
-    (tmp_path / "node_modules" / "kingfisher-client").symlink_to(ROOT / "clients/js")
+    packed = run(["npm", "pack", "--silent", "--pack-destination", str(tmp_path), str(ROOT / "clients/js")], tmp_path)
+    shutil.unpack_archive(tmp_path / packed.strip(), tmp_path)
+    (tmp_path / "package").rename(tmp_path / "node_modules" / "kingfisher-client")
+    (tmp_path / "node_modules" / "ws").symlink_to(ROOT / "clients/js/node_modules/ws")
     script = tmp_path / "example.mjs"
     script.write_text(example.replace(ADDRESS, server.ws))
     assert run(["node", str(script)], tmp_path)

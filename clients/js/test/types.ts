@@ -38,6 +38,12 @@ export async function aloud(): Promise<void> {
   }
 }
 
+export async function clone(clips: Uint8Array[]): Promise<void> {
+  const references = clips.map((audio) => ({ audio }));
+  const client = new Client("wss://example.org/v1/tts/live");
+  await client.stream({ format: "mp3", references, prosody: { speed: 1.2 }, latency: "low", language: "fr-CA" });
+}
+
 // @ts-expect-error a format that does not exist
 new Client("").stream({ format: "mp4" });
 

@@ -15,6 +15,7 @@ from kingfisher_client.errors import (
 )
 from kingfisher_client.events import Alignment, Audio, Cancelled, Event, Finish, Flushed, Ready, Segment, Warning
 from kingfisher_client.player import Device, Player
+from kingfisher_client.request import Format, Prosody, Reference, SpeechRequest, StreamRequest
 from kingfisher_client.sound import OpusPacketDecoder, save_wav
 from kingfisher_client.speaker import Speaker
 from kingfisher_client.stream import Stream
@@ -33,18 +34,23 @@ __all__ = [
     "Event",
     "Finish",
     "Flushed",
+    "Format",
     "KingfisherError",
     "MisuseError",
     "OpusPacketDecoder",
     "Player",
+    "Prosody",
     "ProtocolError",
     "Ready",
+    "Reference",
     "Segment",
     "ServerError",
     "Speaker",
+    "SpeechRequest",
     "Stream",
     "StreamBroken",
     "StreamError",
+    "StreamRequest",
     "SyncStream",
     "Timeouts",
     "Warning",

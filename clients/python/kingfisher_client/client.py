@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -25,6 +25,7 @@ from websockets.protocol import State
 from kingfisher_client.deadlines import Timeouts
 from kingfisher_client.errors import ConnectFailed, ConnectRefused, MisuseError
 from kingfisher_client.events import Audio, Event, Finish
+from kingfisher_client.request import SpeechRequest, StreamRequest
 from kingfisher_client.sound import save_wav
 from kingfisher_client.stream import Stream
 from kingfisher_client.wire import pack
@@ -98,8 +99,8 @@ class AsyncClient:
             await rest
 
     @asynccontextmanager
-    async def stream(self, **request: Any) -> AsyncIterator[Stream]:
-        """Open a stream; `request` holds fields of `start.request` (format, voice, sample_rate, seed, …)."""
+    async def stream(self, **request: Unpack[StreamRequest]) -> AsyncIterator[Stream]:
+        """Open a stream; `request`: see StreamRequest."""
         if self._has_stream:
             raise MisuseError("this client has a stream already; use a second client to speak at the same time")
         self._has_stream = True
@@ -114,7 +115,7 @@ class AsyncClient:
                 await self.close()
 
     async def speak(
-        self, text: str | AsyncIterable[str] | Iterable[str], **request: Any
+        self, text: str | AsyncIterable[str] | Iterable[str], **request: Unpack[StreamRequest]
     ) -> AsyncGenerator[Audio, None]:
         """Speak a text, or pieces of it as they come, and yield the audio in order."""
         async with aclosing(self.speak_events(text, **request)) as events:
@@ -123,7 +124,7 @@ class AsyncClient:
                     yield event
 
     async def speak_events(
-        self, text: str | AsyncIterable[str] | Iterable[str], **request: Any
+        self, text: str | AsyncIterable[str] | Iterable[str], **request: Unpack[StreamRequest]
     ) -> AsyncGenerator[Event, None]:
         """Like `speak`, with every event up to `Finish`."""
         async with self.stream(**request) as stream:
@@ -135,7 +136,9 @@ class AsyncClient:
                 sender.cancel()
                 await asyncio.gather(sender, return_exceptions=True)
 
-    async def save(self, path: Path | str, text: str, *, sample_rate: int = 24_000, **request: Any) -> Finish:
+    async def save(
+        self, path: Path | str, text: str, *, sample_rate: int = 24_000, **request: Unpack[SpeechRequest]
+    ) -> Finish:
         """Speak into a WAV file."""
         pcm = bytearray()
         async with aclosing(self.speak_events(text, format="pcm", sample_rate=sample_rate, **request)) as events:

@@ -12,12 +12,12 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 from kingfisher_client.client import DEFAULT_URL, AsyncClient
 from kingfisher_client.errors import KingfisherError
 from kingfisher_client.events import Audio, Event, Ready, Warning
 from kingfisher_client.player import Player
+from kingfisher_client.request import StreamRequest
 from kingfisher_client.sound import save_wav
 
 __all__ = ["add_arguments", "main", "run"]
@@ -72,7 +72,7 @@ def _check(options: argparse.Namespace) -> None:
 
 async def _say(options: argparse.Namespace) -> None:
     is_ogg = options.output is not None and options.output.suffix in OGG_SUFFIXES
-    request: dict[str, Any] = {"format": "opus"} if is_ogg else {"format": "pcm", "sample_rate": options.sample_rate}
+    request: StreamRequest = {"format": "opus"} if is_ogg else {"format": "pcm", "sample_rate": options.sample_rate}
     if options.seed is not None:
         request["seed"] = options.seed
     key = options.api_key or os.environ.get("KINGFISHER_API_KEY")

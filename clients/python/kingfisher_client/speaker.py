@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Iterable
-from typing import Any
+from typing import Unpack
 
 from kingfisher_client.client import AsyncClient, send_all
 from kingfisher_client.errors import MisuseError
 from kingfisher_client.events import Audio, Cancelled, Finish
 from kingfisher_client.player import Player
+from kingfisher_client.request import SpeechRequest
 from kingfisher_client.stream import Stream
 
 __all__ = ["Speaker"]
@@ -29,7 +30,9 @@ class Speaker:
         """Whether a `say` is under way that was not interrupted."""
         return self._is_saying and not self._is_interrupted
 
-    async def say(self, text: str | AsyncIterable[str] | Iterable[str], **request: Any) -> Finish | Cancelled | None:
+    async def say(
+        self, text: str | AsyncIterable[str] | Iterable[str], **request: Unpack[SpeechRequest]
+    ) -> Finish | Cancelled | None:
         """Speak a text, or pieces of it as they come. Returns when the last sound is with the player
         (`Player.drained` waits until it was heard): `Finish`, or after an interruption `Cancelled`, which tells what
         was heard (`Finish` if they crossed); None if it came before the stream was open. Raises what ended the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from kingfisher_client.deadlines import Deadlines
 from kingfisher_client.errors import DeadlineExceeded, MisuseError, ServerError, StreamBroken, StreamError
 from kingfisher_client.events import Audio, Cancelled, Event, Finish, Flushed, Ready
+from kingfisher_client.request import StreamRequest
 from kingfisher_client.wire import pack, parse
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ __all__ = ["Stream"]
 class Stream:
     """Send from one task and iterate in another; or send, `stop`, and then iterate in the same."""
 
-    def __init__(self, client: AsyncClient, request: dict[str, Any]) -> None:
+    def __init__(self, client: AsyncClient, request: StreamRequest) -> None:
         self._client, self._request = client, request
         self._deadlines = Deadlines(client.timeouts, asyncio.get_running_loop().time())
         self._waiting: asyncio.Timeout | None = None

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
-from kingfisher_client.client import AsyncClient
+from kingfisher_client.client import DEFAULT_URL, AsyncClient
+from kingfisher_client.deadlines import Timeouts
 from kingfisher_client.events import Audio, Event, Finish
+from kingfisher_client.request import SpeechRequest, StreamRequest
 from kingfisher_client.stream import Stream
 
 __all__ = ["Client", "SyncStream"]
@@ -20,13 +22,21 @@ T = TypeVar("T")
 
 
 class Client:
-    """`for audio in client.speak("Hello."): …`. Takes the arguments of AsyncClient. Close it, or use `with`."""
+    """`for audio in client.speak("Hello."): …`. Close it, or use `with`."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        api_key: str | None = None,
+        voice: str | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        """`voice` is prefilled by the server as soon as the socket opens."""
+        self._client = AsyncClient(url, api_key=api_key, voice=voice, timeouts=timeouts)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kingfisher-client", daemon=True)
         self._thread.start()
-        self._client = AsyncClient(*arguments, **options)
 
     def __enter__(self) -> Self:
         try:
@@ -41,7 +51,7 @@ class Client:
     ) -> None:
         self.close()
 
-    def speak(self, text: str | Iterable[str], **request: Any) -> Iterator[Audio]:
+    def speak(self, text: str | Iterable[str], **request: Unpack[StreamRequest]) -> Iterator[Audio]:
         """Audio as it arrives. An iterable of pieces is read in a thread of its own: it may block."""
         pieces = text if isinstance(text, str) else _in_thread(text)
         sound = self._client.speak(pieces, **request)
@@ -51,12 +61,14 @@ class Client:
         finally:
             self._run(sound.aclose())
 
-    def save(self, path: Path | str, text: str, **options: Any) -> Finish:
+    def save(
+        self, path: Path | str, text: str, *, sample_rate: int = 24_000, **request: Unpack[SpeechRequest]
+    ) -> Finish:
         """Speak into a WAV file."""
-        return self._run(self._client.save(path, text, **options))
+        return self._run(self._client.save(path, text, sample_rate=sample_rate, **request))
 
     @contextmanager
-    def stream(self, **request: Any) -> Iterator[SyncStream]:
+    def stream(self, **request: Unpack[StreamRequest]) -> Iterator[SyncStream]:
         """A stream for talk both ways: send and cancel from any thread, iterate in one."""
         opened = self._client.stream(**request)
         stream = SyncStream(self, self._run(opened.__aenter__()))

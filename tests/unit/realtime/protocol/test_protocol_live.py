@@ -239,6 +239,24 @@ def test_stop_speaks_what_a_flush_held_back(talk: Talk) -> None:
     assert names(talk)[-1] == "finish"
 
 
+@pytest.mark.parametrize(
+    ("latency", "first"),
+    [
+        ("low", "Of course,"),
+        ("balanced", "Of course, in the early morning,"),
+        ("normal", "Of course, in the early morning, before anybody is up."),
+    ],
+)
+def test_latency_is_how_much_text_the_first_sound_waits_for(talk: Talk, latency: str, first: str) -> None:
+    talk.start(latency=latency)
+    for word in "Of course, in the early morning, before anybody is up. Then people come.".split(" "):
+        assert talk.spoken == []
+        talk.send("text", text=word + " ")
+        if talk.spoken:
+            break
+    assert talk.spoken == [first]
+
+
 # ---- long texts ------------------------------------------------------------
 
 SENTENCES = [f"This is sentence number {number} of many." for number in range(200)]
