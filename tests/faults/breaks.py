@@ -39,7 +39,15 @@ FAULTS = (
     Fault(
         "D", 31, "realtime/protocol/context.py",
         "if self._utterance is None or self._utterance.number != utterance:", "if self._utterance is None:",
-        "tests/unit/realtime/protocol/test_protocol_live.py::test_a_cancel_is_answered_at_once_and_old_sound_is_dropped",
+        "tests/faults/test_faults_sharing.py"
+        "::test_fault_31_nothing_of_the_old_text_is_heard_however_much_of_it_is_on_its_way",
+    ),
+    Fault(
+        "D", 31, "realtime/protocol/context.py",
+        "        self._events.append(Cancel(utterance.number))\n        self._begin(stream, is_new=False)\n",
+        "        self._begin(stream, is_new=False)\n        self._events.clear()\n",
+        "tests/faults/test_faults_sharing.py"
+        "::test_fault_31_a_cancel_is_answered_before_the_engine_does_another_thing",
     ),
     Fault(
         "E", 37, "realtime/server/hub.py",

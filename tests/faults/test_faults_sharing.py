@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from engine.api import Prefill, PrefillResult, Sampling
@@ -16,6 +17,7 @@ from realtime.scheduler.job import Begin, Open, SessionId, Speak, UnitAudio, Utt
 from realtime.scheduler.scheduler import Scheduler
 from tests.e2e.live import Server, all_of, pcm, running, tone_hz
 
+CUTS = 20
 ROUNDS = [40, pytest.param(200, marks=pytest.mark.slow)]
 
 
@@ -175,6 +177,36 @@ async def test_fault_31_a_cancel_is_answered_before_the_engine_does_another_thin
     after = [m for m in caller.heard[begin:] if m["event"] == "audio"]
     assert {m["utterance"] for m in after} == {cancelled["utterance"] + 1}
     assert tone_hz(pcm(after)) == pytest.approx(700, abs=2)
+
+
+def share_of(hz: float, samples: npt.NDArray[np.int16]) -> float:
+    """Of the sound's energy, what lies within 20 Hz of this."""
+    energy = np.abs(np.fft.rfft(samples * np.hanning(len(samples)))) ** 2
+    near = np.abs(np.fft.rfftfreq(len(samples), 1 / 24_000) - hz) <= 20
+    return float(energy[near].sum() / energy.sum())
+
+
+async def test_fault_31_nothing_of_the_old_text_is_heard_however_much_of_it_is_on_its_way(server: Server) -> None:
+    """It is cut off while it is made as fast as it can be: some is with the engine, some encoded, some at the loop."""
+
+    async def is_cut_off() -> None:
+        async with server.caller() as caller:
+            for _ in range(CUTS):
+                caller.heard.clear()
+                await caller.start("This is a low tone, and it goes on. " * 60, format="pcm")
+                await caller.hear("audio")
+                await caller.say("cancel")
+                cancelled = await caller.hear("cancelled")
+                begin = len(caller.heard)
+                await caller.say("text", text="And this is the high one.")
+                await caller.say("stop")
+                await caller.hear("finish")
+                after = [m for m in caller.heard[begin:] if m["event"] == "audio"]
+                assert {m["utterance"] for m in after} == {cancelled["utterance"] + 1}
+                assert share_of(300, pcm(after)) < 0.01
+                assert share_of(700, pcm(after)) > 0.9
+
+    await asyncio.gather(*(is_cut_off() for _ in range(4)))
 
 
 @pytest.mark.slow
