@@ -3,6 +3,7 @@
 # that are documents (results.json, baselines) go to OUT as well. A part that fails does not keep the next from running.
 #
 #   laws       the contract tests and the device tests
+#   faults     reported faults that only a GPU shows: memory over 2,000 turns, ten cold starts, FP8 at every size
 #   gates      kingfisher gate correctness and performance
 #   step       decode speed by batch, FP8, with keys and values in bf16 and in FP8
 #   schemes    the FP8 schemes against each other: time and errors of a layer's products
@@ -26,8 +27,10 @@ export PYTHONUNBUFFERED=1 PYTHONPATH="$PWD:$PWD/clients/python${PYTHONPATH:+:$PY
 
 laws() {
     "$python" -m pytest -q -p no:cacheprovider tests/integration/test_engine_contract.py -k cuda
-    "$python" -m pytest -q -c tests/gpu/pytest.ini --rootdir=. tests/gpu
+    "$python" -m pytest -q -c tests/gpu/pytest.ini --rootdir=. tests/gpu --ignore=tests/gpu/test_gpu_faults.py
 }
+
+faults() { "$python" -m pytest -q -s -c tests/gpu/pytest.ini --rootdir=. tests/gpu/test_gpu_faults.py; }
 
 gates() {
     for cache in bf16 fp8; do
@@ -95,7 +98,7 @@ bundled() { serve --device cuda --slots 16 -- load bundled --mode talkers -n 1 8
 status=0
 for part in "$@"; do
     case "$part" in
-        laws | gates | step | schemes | codec | start | sanitize | closed | talkers | open | bundled) ;;
+        laws | faults | gates | step | schemes | codec | start | sanitize | closed | talkers | open | bundled) ;;
         *) echo "there is no part $part" >&2; exit 2 ;;
     esac
     began=$(date +%s)
