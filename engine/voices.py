@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tokenize import TokenError
 from types import MappingProxyType
 
 import numpy as np
@@ -65,6 +66,6 @@ def _read(home: Path, sizes: tuple[int, ...]) -> Voice:
         codes = np.load(home / "codes.npy", allow_pickle=False)
         tag = home / "language.txt"
         language = tag.read_text(encoding="utf-8").strip() if tag.exists() else ""
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, SyntaxError, TokenError) as error:  # a header is read as Python
         raise VoiceError(f"voice {home.name!r} is not readable: {error}") from None
     return replace(make_voice(home.name, transcript, codes, sizes), language=language)

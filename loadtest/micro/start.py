@@ -82,9 +82,11 @@ def start(folder: Path, slots: int, port: int, cache: Path) -> dict[str, float]:
                 raise RuntimeError(f"the server was not ready after {time.perf_counter() - began:.0f} s")
             time.sleep(0.1)
         seconds = time.perf_counter() - began
-    finally:
-        process.send_signal(signal.SIGTERM)
-        _, _, used = os.wait4(process.pid, 0)
+    except BaseException:
+        process.kill()
+        raise
+    process.send_signal(signal.SIGTERM)
+    _, _, used = os.wait4(process.pid, 0)
     return {"seconds": seconds, "resident_gib": used.ru_maxrss / 2**20}
 
 

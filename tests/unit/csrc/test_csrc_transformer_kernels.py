@@ -253,7 +253,8 @@ def test_rows_of_one_slot_attend_as_each_would_alone(
     splits: int,
     kv_fp8: bool,
 ) -> None:
-    """`count` positions from `start` on of slot 1; `padding` rows after them write to slot 0 and mean nothing."""
+    """`count` positions from `start` on of slot 1; `padding` rows after them all write to one place of slot 0, in any
+    order, and mean nothing."""
     slots, context, rows, width = 2, 160, count + padding, heads * head_dim
     k = normal(random, slots, kv_heads, context, head_dim)
     v = normal(random, slots, kv_heads, context, head_dim)
@@ -290,7 +291,7 @@ def test_rows_of_one_slot_attend_as_each_would_alone(
     assert float((got[:count] - want[:count]).norm() / want[:count].norm()) < ATTENTION_TOLERANCE
     assert bool(got.isfinite().all())
     for alone, together in zip(answers[0][:2], answers[1][:2], strict=True):
-        assert torch.equal(bits(alone), bits(together))
+        assert torch.equal(bits(alone[1]), bits(together[1]))
 
 
 @pytest.mark.parametrize("qk_norm", [False, True])

@@ -65,7 +65,7 @@ def test_codes_outside_their_codebooks_are_refused(codes: np.ndarray) -> None:
         make_voice("a", "Hi.", codes, SIZES)
 
 
-@pytest.mark.parametrize("content", [b"", b"not numpy", b"\x93NUMPY\x01\x00"])
+@pytest.mark.parametrize("content", [b"", b"not numpy", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x01\x00\x40\x00" + bytes(64)])
 def test_a_voice_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
     home = tmp_path / "voices" / "broken"
     home.mkdir(parents=True)
