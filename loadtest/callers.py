@@ -15,6 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from loadtest.arrivals import burst, poisson
 from loadtest.barge_in import interrupt
+from loadtest.network import delayed
 from loadtest.player import play, rfc3550_jitter_s
 from loadtest.rider import listen
 from loadtest.slow_reader import read_slowly
@@ -94,8 +95,10 @@ async def attempt(
 
 
 def row_of(turn: Turn, number: int, args: argparse.Namespace) -> dict[str, Any]:
-    """What is kept of a turn; all times in milliseconds."""
-    playback = {str(b): play(turn.arrivals, b / 1000) for b in (0, 40, 100)}
+    """What is kept of a turn; all times in milliseconds. The player listens behind `--network-ms`; the rest is as it
+    came here."""
+    reached = delayed(turn.arrivals, args.network_ms / 1000, random.Random(f"{args.seed} {number} {turn.text}"))
+    playback = {str(b): play(reached, b / 1000) for b in (0, 40, 100)}
     gaps = [(b.at_s - a.at_s) * 1000 for a, b in zip(turn.arrivals, turn.arrivals[1:], strict=False)]
     wall_s = turn.arrivals[-1].at_s - turn.text_sent_s
     row: dict[str, Any] = {

@@ -48,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-lead-s", type=float, default=3.0)
     parser.add_argument("--words-per-s", type=float, default=None, help="stream the text word by word")
     parser.add_argument(
+        "--network-ms", type=float, default=0.0, help="judge stalls as if messages took so long on average (a model)"
+    )
+    parser.add_argument(
         "--slow-readers", type=int, default=0, help="sessions beside the load that hardly read; unmeasured"
     )
     parser.add_argument("--texts", type=int, default=200)

@@ -3,8 +3,11 @@
 The device runs one step after the other, two queued at the most, and prefills one at a time beside them; a step takes
 `--step-ms`, and `--row-us` more for each row decoded and `--codec-us` for each frame vocoded. The defaults are near
 what S2-Pro's shape takes on an H200 (LOG.md). The host costs nothing here; what the scheduler costs is timed apart.
+What listeners hear is judged behind a network (`--network-ms`: see loadtest.network), by players that begin with the
+first packet. With `--eager` nobody waits for company or steps aside: what sharing steps (D20) costs and gains.
 
     python -m loadtest.micro.pacing -n 64 128 256
+    python -m loadtest.micro.pacing -n 64 --max-lead-s 0.2 --network-ms 0 10 30 100
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from engine.api import Audio, Decoded, Limits, Prefill, PrefillResult, Sampling, SlotId, StepPlan, StepResult, Voice
+from loadtest.network import delayed
+from loadtest.player import Arrival, Playback, play
 from loadtest.report import percentile
+from realtime.scheduler import stepping
 from realtime.scheduler.job import Begin, End, Open, SessionId, Speak, UnitAudio, UtteranceDone, UtteranceId
 from realtime.scheduler.scheduler import Scheduler
 
@@ -41,7 +47,8 @@ class Stage:
     talkers: int
     now: float = 0.0
     ttfa_ms: list[float] = field(default_factory=list)
-    stalls: int = 0
+    streams: dict[tuple[int, int], list[Arrival]] = field(default_factory=dict)
+    """By turn, the sound that came."""
     steps: int = 0
     rows: int = 0
     busy_s: float = 0.0
@@ -115,8 +122,9 @@ class Stage:
             self._played_s[key] = self.now
             if self.now > WARM_UP_S:
                 self.ttfa_ms.append((self.now - self._asked_s[key]) * 1000)
-        if self.now > self._played_s[key]:
-            self.stalls += 1
+                self.streams[key] = []
+        if key in self.streams:
+            self.streams[key].append(Arrival(self.now, seconds))
         self._played_s[key] = max(self._played_s[key], self.now) + seconds
 
     def _go_on(self) -> None:
@@ -142,6 +150,22 @@ class Stage:
         self._at(self._free_s, self._stepped, plan, tuple(decoded))
 
 
+def heard(streams: list[list[Arrival]], network_ms: float, seed: int) -> str:
+    """Share of turns without an underrun over 20, 50 and 100 ms, and time stalled over time of sound."""
+    rng = random.Random(seed)
+    played: list[Playback] = [play(delayed(stream, network_ms / 1000, rng)) for stream in streams]
+    within = (sum(p.max_underrun_s * 1000 <= limit for p in played) / len(played) for limit in (20, 50, 100))
+    stalled = sum(p.stalled_s for p in played) / sum(p.audio_s for p in played)
+    return f"{network_ms:>8.0f}  " + " / ".join(f"{share:6.1%}" for share in within) + f"  {stalled:10.5f}"
+
+
+def be_eager() -> None:
+    """As before D20: a step whenever the device has room for one."""
+    stepping.patience_s = lambda lead_s, max_lead_s, frame_s: 0.0
+    stepping.refill_s = lambda max_lead_s: max_lead_s - 0.001  # a clock that stands still would never bring it about
+    stepping.comfort_s = lambda max_lead_s: float("inf")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", "--talkers", type=int, nargs="+", default=[64])
@@ -152,9 +176,13 @@ def main() -> None:
     parser.add_argument("--chunk-frames", type=int, default=8, help="the codec's widest call")
     parser.add_argument("--prefill-ms", type=float, default=3.7)
     parser.add_argument("--max-lead-s", type=float, default=3.0)
+    parser.add_argument("--network-ms", type=float, nargs="+", default=[0.0], help="mean delay of a message")
+    parser.add_argument("--eager", action="store_true", help="steps as soon as may be, for whoever has room")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    print("talkers  turns  TTFA p50 / p90 / p99 ms  device busy  steps/s  rows  stalls  scheduler µs a step")
+    if args.eager:
+        be_eager()
+    print("talkers  turns  TTFA p50 / p90 / p99 ms  device busy  steps/s  rows  scheduler µs a step")
     for talkers in args.talkers:
         stage = Stage(args, talkers)
         stage.run()
@@ -162,8 +190,11 @@ def main() -> None:
         print(
             f"{talkers:7d} {len(stage.ttfa_ms):6d}  {p50:8.1f} / {p90:4.1f} / {p99:4.1f}     "
             f"{stage.busy_s / args.seconds:11.0%}  {stage.steps / args.seconds:7.0f}  {stage.rows / stage.steps:4.1f}"
-            f"  {stage.stalls:6d}  {stage.host_s / stage.steps * 1e6:20.0f}"
+            f"  {stage.host_s / stage.steps * 1e6:20.0f}"
         )
+        print(" network     C20 /    C50 /   C100  stall ratio")
+        for network_ms in args.network_ms:
+            print(heard(list(stage.streams.values()), network_ms, args.seed))
 
 
 if __name__ == "__main__":
