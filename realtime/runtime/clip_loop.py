@@ -6,14 +6,12 @@ speaks waits for it: it has a thread of its own, which the system runs when spee
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from engine.api import Engine, Voice
 from realtime.runtime.mailbox import Mailbox
+from realtime.runtime.slices import step_back
 
 __all__ = ["ClipLoop", "EncodeReference"]
 
@@ -34,7 +32,7 @@ class ClipLoop:
         self._engine, self._inbox = engine, inbox
 
     def run(self) -> None:
-        _step_back()
+        step_back(NICENESS)
         while None not in (clips := self._inbox.take_all(timeout_s=None)):
             for clip in clips:
                 if clip is not None:
@@ -48,10 +46,3 @@ class ClipLoop:
             item.done.set_result(self._engine.encode_reference(item.clip, item.transcript, item.name))
         except Exception as error:
             item.done.set_exception(error)
-
-
-def _step_back() -> None:
-    """Threads that the model's library starts for this one inherit its niceness. Elsewhere than on Linux niceness
-    belongs to the process and is left alone."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
 from engine.api import Engine, Voice
 from realtime.audio.encoder import AudioEncoder
@@ -27,6 +28,7 @@ from realtime.runtime.engine_loop import (
     Stop,
 )
 from realtime.runtime.mailbox import Mailbox
+from realtime.runtime.slices import step_back
 from realtime.runtime.worker import CloseStream, Forget, OpenStream, SkipTo, Worker, WorkItem
 from realtime.scheduler.job import Close, Command, Output, SessionId, UtteranceId
 from realtime.scheduler.scheduler import Scheduler
@@ -38,6 +40,9 @@ log = logging.getLogger(__name__)
 INBOX_ITEMS = 65_536
 CLIPS_WAITING = 64
 """Reference clips that wait to be encoded; each may have megabytes."""
+ENCODER_NICENESS = 5
+"""Most of what they make is wanted seconds later; the event loop and the engine's threads are waited for. A third of an
+ordinary share, so that a CPU model beside them leaves them enough for the first sounds."""
 STALE_HEARTBEAT_S = 8.0
 """A decode thread that has not come round for so long is not healthy. A step takes well under a second."""
 
@@ -80,7 +85,7 @@ class Runtime:
             ("prefill", prefill.run),
             ("clips", clips.run),
         ]
-        runs += [(f"encode-{i}", Worker(box, self._deliver).run) for i, box in enumerate(self._work)]
+        runs += [(f"encode-{i}", partial(_encode, Worker(box, self._deliver))) for i, box in enumerate(self._work)]
         for name, run in runs:
             thread = threading.Thread(target=self._guarded, args=(name, run), name=f"kingfisher-{name}", daemon=True)
             self._threads.append(thread)
@@ -189,3 +194,8 @@ class Runtime:
         with self._ready_lock:
             ready, self._ready = self._ready, []
         self._on_deliveries(ready)
+
+
+def _encode(worker: Worker) -> None:
+    step_back(ENCODER_NICENESS)
+    worker.run()

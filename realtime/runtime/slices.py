@@ -1,4 +1,5 @@
-"""Threads that do little at a time and are waited for: Linux can be asked to run them as soon as they wake.
+"""Who gets a core first: threads that do little at a time and are waited for can ask to run as soon as they wake, and
+others can step back.
 
 Encoders keep a core for milliseconds. Linux lets a running thread finish its slice (1.4 ms on two cores, 2.8 on many)
 before one that has woken, unless that one's slices are shorter. A thread of short slices gets no more processor time
@@ -15,8 +16,9 @@ import logging
 import os
 import platform
 import sys
+import threading
 
-__all__ = ["SHORT_SLICE_S", "ask_for_short_slices", "slice_s"]
+__all__ = ["SHORT_SLICE_S", "ask_for_short_slices", "slice_s", "step_back"]
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,15 @@ def ask_for_short_slices() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(_SET, _CALLING_THREAD, ctypes.byref(asked), 0):
         log.debug("no short slices: %s", os.strerror(ctypes.get_errno()))
+
+
+def step_back(niceness: int) -> None:
+    """The calling thread gets less of a core that others want, too, unless it is as nice already: a server that was
+    started so may not take that back. Threads that it starts from now on inherit that. Elsewhere than on Linux niceness
+    belongs to the process and is left alone."""
+    if sys.platform == "linux":
+        own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), max(own, niceness))
 
 
 def slice_s() -> float:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from realtime.runtime.slices import SHORT_SLICE_S, ask_for_short_slices, slice_s
+from realtime.runtime.slices import SHORT_SLICE_S, ask_for_short_slices, slice_s, step_back
 
 
 def in_a_thread(call: Callable[[], object]) -> object:
@@ -43,6 +43,19 @@ def test_it_keeps_its_share_of_the_processor(nice: int) -> None:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0)
 
     assert in_a_thread(nicer) == (nice, os.SCHED_OTHER)
+
+
+def test_who_steps_back_does_so_alone_and_never_forward() -> None:
+    def stepped_back() -> list[int]:
+        found = []
+        for niceness in (17, 5):
+            step_back(niceness)
+            found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return found
+
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    assert in_a_thread(stepped_back) == [17, 17]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
 def test_a_thread_that_runs_by_another_policy_is_left_alone() -> None:
