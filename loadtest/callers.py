@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
+import os
 import queue
 import random
 import time
@@ -33,8 +34,12 @@ INTERRUPT_AFTER_S = (0.2, 2.0)
 
 
 def request_of(args: argparse.Namespace, number: int) -> dict[str, Any]:
-    """What caller or turn `number` asks for: its voice by Zipf's law over `--voices`, hot, or as told."""
+    """What caller or turn `number` asks for: one voice for all (hot), one by Zipf's law over `--voices`, or with
+    `--cold` a clip that no server has seen, at each call."""
     voice = args.voice
+    if args.cold:
+        clip = args.cold.read_bytes()[:-4] + os.urandom(4)  # its last two samples
+        return {"format": args.format, "references": [{"audio": clip, "text": ""}], "max_lead_s": args.max_lead_s}
     if args.voices:
         weights = [1 / (rank + 1) for rank in range(len(args.voices))]
         (voice,) = random.Random(args.seed * 31 + number).choices(args.voices, weights)
@@ -44,14 +49,13 @@ def request_of(args: argparse.Namespace, number: int) -> dict[str, Any]:
 async def caller(args: argparse.Namespace, number: int, texts: list[str], until_s: float) -> list[dict[str, Any]]:
     """One caller on one socket, turn after turn until the time is up."""
     rng = random.Random(args.seed * 7919 + number)
-    request = request_of(args, number)
     rows: list[dict[str, Any]] = []
     async with connect(args.url, compression=None, max_size=MAX_MESSAGE_BYTES) as socket:
         planned_s = time.monotonic() + rng.uniform(0.0, args.ramp_s)
         while planned_s < until_s:
             await asyncio.sleep(max(0.0, planned_s - time.monotonic()))
             text = texts[(number * 31 + len(rows) * 17) % len(texts)]
-            request["seed"] = rng.randrange(1 << 31)
+            request = {**request_of(args, number), "seed": rng.randrange(1 << 31)}
             turn = await attempt(socket, text, request, planned_s, args.words_per_s)
             if isinstance(turn, str):
                 rows.append({"caller": number, "text": text, "error": turn})
@@ -109,8 +113,9 @@ def row_of(turn: Turn, number: int, args: argparse.Namespace) -> dict[str, Any]:
         "lateness_ms": turn.lateness_s * 1000,
         "audio_ms": playback["0"].audio_s * 1000,
         "wall_ms": wall_s * 1000,
-        "max_gap_ms": max(gaps, default=0.0),
+        "gaps_ms": gaps,
         "underrun_ms": {b: p.max_underrun_s * 1000 for b, p in playback.items()},
+        "stalls": {b: p.stalls for b, p in playback.items()},
         "stalled_ms": {b: p.stalled_s * 1000 for b, p in playback.items()},
         "min_slack_ms": playback["0"].min_slack_s * 1000 if len(turn.arrivals) > 1 else None,
         "pts_gaps": turn.pts_gaps,
@@ -119,7 +124,8 @@ def row_of(turn: Turn, number: int, args: argparse.Namespace) -> dict[str, Any]:
     }
     if args.raw:
         row["chunks"] = [
-            [round((a.at_s - turn.text_sent_s) * 1000, 2), round(a.audio_s * 1000, 2)] for a in turn.arrivals
+            [round((a.at_s - turn.text_sent_s) * 1000, 2), round(a.audio_s * 1000, 2), size]
+            for a, size in zip(turn.arrivals, turn.sizes_bytes, strict=True)
         ]
     if args.listen:
         row["packets"] = turn.packets

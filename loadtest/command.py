@@ -13,6 +13,7 @@ A run whose own starts were late (p99 over 5 ms) is marked invalid: the load gen
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from loadtest.callers import run_level
 from loadtest.report import environment, print_table, summarise, summarise_interruptions
+from loadtest.texts import sentences
 
 __all__ = ["add_arguments", "run"]
 
@@ -45,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", default="opus_packets")
     parser.add_argument("--voice", default=None, help="one for all: hot")
     parser.add_argument("--voices", nargs="+", default=None, help="drawn by Zipf's law, the first most often")
+    parser.add_argument("--cold", type=Path, default=None, help="WAV file: every turn brings it, as a new voice")
     parser.add_argument("--max-lead-s", type=float, default=3.0)
     parser.add_argument("--words-per-s", type=float, default=None, help="stream the text word by word")
     parser.add_argument(
@@ -82,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
     result = {
         "command": {k: str(v) if isinstance(v, Path) else v for k, v in vars(args).items()},
         "load_unit": MODES[args.mode],
-        "environment": environment(),
+        "texts_sha256": hashlib.sha256("\n".join(sentences(args.texts, args.seed)).encode()).hexdigest(),
+        "environment": environment(args.url),
         "levels": levels,
     }
     if args.out:

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 __all__ = ["environment", "percentile", "print_table", "summarise", "summarise_interruptions"]
 
@@ -44,7 +45,8 @@ def summarise(load: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "lateness_p99_ms": percentile([row["lateness_ms"] for row in good], 99),
         "audio_s": audio_ms / 1000,
         "rtf_p50": percentile([row["wall_ms"] / row["audio_ms"] for row in good], 50),
-        "max_gap_p99_ms": percentile([row["max_gap_ms"] for row in good], 99),
+        "max_gap_p99_ms": percentile([max(row["gaps_ms"], default=0.0) for row in good], 99),
+        **{f"gap_p{p}_ms": percentile([gap for row in good for gap in row["gaps_ms"]], p) for p in (50, 95, 99)},
         "pts_gaps": sum(row["pts_gaps"] for row in good),
     }
     for name, key in (("ttfa", "ttfa_ms"), ("ttfa_plan", "ttfa_plan_ms")):
@@ -53,6 +55,8 @@ def summarise(load: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
     for buffer in ("0", "40", "100"):
         stalled_ms = sum(row["stalled_ms"][buffer] for row in good)
         result[f"stall_ratio_b{buffer}"] = stalled_ms / audio_ms if audio_ms else float("nan")
+        stalls = sum(row["stalls"][buffer] for row in good)
+        result[f"stalls_a_minute_b{buffer}"] = stalls * 60_000 / audio_ms if audio_ms else float("nan")
     underruns = [row["underrun_ms"]["0"] for row in good]
     for limit in (20, 50, 100):
         result[f"c{limit}"] = sum(u <= limit for u in underruns) / len(good) if good else float("nan")
@@ -60,6 +64,8 @@ def summarise(load: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
     result["jitter_p50_ms"] = percentile([row["jitter_ms"] for row in good], 50)
     if sounds := [row["sound"] for row in good if "sound" in row]:
         result["leading_silence_p50_ms"] = percentile([sound["leading_silence_ms"] for sound in sounds], 50)
+        audible = [row["ttfa_ms"] + row["sound"]["leading_silence_ms"] for row in good if "sound" in row]
+        result |= {f"audible_p{p}_ms": percentile(audible, p) for p in (50, 99)}
         result["clicks"] = sum(sound["clicks"] for sound in sounds)
         lengths = [abs(row["sound"]["decoded_ms"] - row["audio_ms"]) for row in good if "sound" in row]
         result["length_error_max_ms"] = max(lengths)
@@ -111,8 +117,8 @@ def print_table(levels: list[dict[str, Any]], *, header: bool) -> None:
         print(" ".join(f"{form.format(level[key]):>11}" for key, _, form in columns), flush=True)
 
 
-def environment() -> dict[str, Any]:
-    """Where the figures were taken. The client is assumed to share the machine unless said otherwise."""
+def environment(url: str) -> dict[str, Any]:
+    """Where the figures were taken: of this machine, and whether the server at this address is on it, too."""
 
     def output(*command: str) -> str:
         try:
@@ -128,4 +134,5 @@ def environment() -> dict[str, Any]:
         "commit": output("git", "rev-parse", "--short", "HEAD"),
         "dirty": bool(output("git", "status", "--porcelain")),
         "python": platform.python_version(),
+        "client_shares_machine": urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1"),
     }

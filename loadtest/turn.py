@@ -32,6 +32,8 @@ class Turn:
     planned_s: float
     text_sent_s: float = 0.0
     arrivals: list[Arrival] = field(default_factory=list)
+    sizes_bytes: list[int] = field(default_factory=list)
+    """Of the audio messages, as they came over the socket."""
     packets: list[bytes] = field(default_factory=list)
     pts_gaps: int = 0
     """Audio messages whose media position did not continue the one before: lost or repeated sound."""
@@ -81,6 +83,7 @@ async def speak(
             match message["event"]:
                 case "audio":
                     turn.arrivals.append(Arrival(time.monotonic(), message["duration_ms"] / 1000))
+                    turn.sizes_bytes.append(len(frame))
                     turn.pts_gaps += abs(message["pts_ms"] - expected_ms) > 1.0
                     expected_ms = message["pts_ms"] + message["duration_ms"]
                     turn.packets.extend(message.get("packets") or [message["audio"]])

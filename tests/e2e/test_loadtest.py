@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def test_each_mode_measures_and_hears_whole_streams(url: str, tmp_path: Path, mo
     assert level["ttfa_p50_ms"] > 0
     turns = [json.loads(line) for line in (tmp_path / "turns.jsonl").read_text().splitlines()]
     for turn in turns:
-        assert sum(ms for _, ms in turn["chunks"]) == pytest.approx(turn["audio_ms"], abs=1)
+        assert sum(ms for _, ms, _ in turn["chunks"]) == pytest.approx(turn["audio_ms"], abs=1)
         total_ms = turn["server_ttfa_ms"].pop("total")
         assert sum(turn["server_ttfa_ms"].values()) == pytest.approx(total_ms, abs=0.1)
         assert min(turn["server_ttfa_ms"].values()) >= 0
@@ -46,6 +47,17 @@ def test_interruptions_are_answered_and_the_next_speech_follows(url: str, tmp_pa
     assert level["turns"] >= 2
     assert 0 < level["cancel_answer_p50_ms"] < level["cancel_next_audio_p50_ms"]
     assert level["cancel_silence_p99_ms"] <= level["cancel_next_audio_p99_ms"]
+
+
+def test_cold_voices_are_new_with_every_turn(tmp_path: Path) -> None:
+    clip = tmp_path / "clip.wav"
+    with wave.open(str(clip), "wb") as file:
+        file.setparams((1, 2, 24_000, 0, "NONE", ""))
+        file.writeframes(bytes(2 * 24_000))
+    with server_process("--model", "null", "--voices-dir", str(tmp_path / "voices")) as server:
+        command = f"loadtest --url {server.ws} --mode talkers -n 2 --seconds 2 --cold {clip} --out {tmp_path}"
+        assert main(command.split()) == 0
+    assert len(list((tmp_path / "voices" / "clips").glob("*.codes"))) == figures(tmp_path)["turns"]
 
 
 def test_slow_readers_do_not_keep_the_others_from_whole_streams(url: str, tmp_path: Path) -> None:
