@@ -65,6 +65,37 @@ async def test_every_format_is_all_of_the_speech(server: Server, form: str, rate
     assert len(sound) / rate_hz == pytest.approx(EXPECTED_S, abs=0.35)
 
 
+@pytest.mark.parametrize("rate_hz", [32_000, 44_100])
+@pytest.mark.parametrize(
+    ("asked", "bit_rate"),
+    [
+        *((kbit, kbit * 1000) for kbit in (64, 128, 192)),
+        *((bits, bits) for bits in (64_000, 128_000, 192_000)),
+        (-1000, 128_000),
+        (None, 128_000),
+    ],
+)
+async def test_mp3_has_the_bit_rate_whatever_its_notation(
+    server: Server, rate_hz: int, asked: int | None, bit_rate: int
+) -> None:
+    answer = await tts(server, format="mp3", sample_rate=rate_hz, mp3_bitrate=asked)
+    with av.open(io.BytesIO(answer.content)) as container:
+        assert container.streams.audio[0].bit_rate == bit_rate
+        assert container.streams.audio[0].sample_rate == rate_hz
+
+
+async def test_opus_grows_with_its_bit_rate_whatever_its_notation(server: Server) -> None:
+    sizes = []
+    for kbit in (24, 32, 48, 64):
+        first, second = [len((await tts(server, format="opus", opus_bitrate=b)).content) for b in (kbit, kbit * 1000)]
+        assert first == pytest.approx(second, rel=0.03)  # pages are cut where chunks end
+        sizes.append(second)
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > 2 * sizes[0]
+    automatic = await tts(server, format="opus", opus_bitrate=-1000)
+    assert decoded(automatic.content)[1] == 48_000
+
+
 async def test_absent_fields_mean_what_fish_says(server: Server) -> None:
     assert decoded((await tts(server)).content)[1] == 44_100  # mp3
     pcm = await tts(server, format="pcm", sample_rate=None)
