@@ -103,6 +103,16 @@ async def test_pages_are_whole_and_do_not_overlap(server: Server) -> None:
     assert {"low", "high"} <= set(ids)
 
 
+async def test_a_list_holds_what_was_asked_for(server: Server) -> None:
+    mine = await made(server, title="A Rare Title", tags="rare")
+    asks = [{"title": "rare"}, {"tag": "rare"}, {"title": "rare", "author_id": mine["author"]["_id"]}]
+    asks += [{"title": "rare", "language": "en"}, {"title": "rare", "title_language": "en", "sort_by": "created_at"}]
+    nothing = [{"title": "rarest"}, {"tag": "rare,other"}, {"author_id": "somebody"}, {"language": "xx"}]
+    async with http(server) as client:
+        found = [(await client.get("/model", params=ask, headers=KEY)).json() for ask in [*asks, *nothing]]
+    assert [[item["_id"] for item in page["items"]] for page in found] == [[mine["_id"]]] * 5 + [[]] * 4
+
+
 @pytest.mark.parametrize(
     ("clips", "fields", "hint"),
     [

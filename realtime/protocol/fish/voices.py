@@ -36,11 +36,14 @@ class VoiceForm(msgspec.Struct):
 
 
 class Page(msgspec.Struct):
+    """Newest first in any case: nothing is scored, and no tasks are counted."""
+
     size: int
     number: int
     title: str
     tags: frozenset[str]
     language: str
+    author: str
 
 
 def read_form(fields: Mapping[str, Sequence[str]]) -> VoiceForm:
@@ -72,7 +75,9 @@ def read_page(query: Mapping[str, str]) -> Page:
     """Raises BadRequest."""
     size, number = _count(query, "page_size", 10), _count(query, "page_number", 1)
     tags = frozenset(filter(None, query.get("tag", "").split(",")))
-    return Page(min(size, MAX_PAGE), number, query.get("title", "").lower(), tags, query.get("language", ""))
+    language = query.get("language") or query.get("title_language", "")
+    title, author = query.get("title", "").lower(), query.get("author_id", "")
+    return Page(min(size, MAX_PAGE), number, title, tags, language, author)
 
 
 def page_of(entities: Sequence[dict[str, Any]], page: Page) -> dict[str, Any]:
@@ -82,6 +87,7 @@ def page_of(entities: Sequence[dict[str, Any]], page: Page) -> dict[str, Any]:
         if page.title in item["title"].lower()
         and page.tags <= set(item["tags"])
         and (not page.language or page.language in item["languages"])
+        and page.author in ("", item["author"]["_id"])
     ]
     first = page.size * (page.number - 1)
     return {"total": len(found), "items": found[first : first + page.size]}
