@@ -9,7 +9,9 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -146,15 +148,16 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int,
     try:
         await server.serve(sockets=[listening])
     finally:
+        is_loading = not loading.done()
         loading.cancel()
-        has_ended = hub.close(FAILED_STOP_S if server.has_failed else STOP_S)
+        has_ended = not is_loading and hub.close(FAILED_STOP_S if server.has_failed else STOP_S)
     return 1 if server.has_failed else 0, has_ended
 
 
 async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening: socket.socket) -> None:
     """Load in a thread, so that health checks are answered meanwhile."""
     try:
-        engine = await asyncio.to_thread(load)
+        engine = await _aside(load)
     except Exception as error:  # whatever it is, the server cannot speak: say so and exit
         log.critical("the model could not be loaded: %s: %s", type(error).__name__, error)
         server.has_failed = server.should_exit = True
@@ -170,6 +173,22 @@ async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening
     secure = "s" if hub.config.tls_cert else ""
     log.info("demo page  http%s://%s:%s/", secure, shown, port)
     log.info("live       ws%s://%s:%s/v1/tts/live", secure, shown, port)
+
+
+async def _aside(load: Callable[[], Engine]) -> Engine:
+    """In a thread that nobody waits for: whoever ends the server before has no use for its model, which may take
+    minutes."""
+    made: Future[Engine] = Future()
+
+    def run() -> None:
+        made.set_running_or_notify_cancel()
+        try:
+            made.set_result(load())
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=run, name="kingfisher-load", daemon=True).start()
+    return await asyncio.wrap_future(made)
 
 
 def _listen(config: ServerConfig) -> socket.socket:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import queue
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -83,6 +84,12 @@ class Server:
             with refusal:
                 return refusal.code, refusal.read().decode(), dict(refusal.headers)
 
+    def answers(self) -> bool:
+        try:
+            return self.get("/healthz")[0] > 0
+        except OSError:
+            return False
+
     async def metric(self, name: str) -> float:
         _, text, _ = await asyncio.to_thread(self.get, "/metrics")
         match = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
@@ -111,6 +118,12 @@ class Server:
         options = {"max_size": None, "open_timeout": DEADLINE_S, "close_timeout": 2.0} | options
         async with connect(self.url(query), **options) as socket:
             yield Caller(socket)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -14,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from tests.e2e.live import Server, all_of, running, started, until
+from tests.e2e.live import Server, all_of, free_port, running, started, until
 
 KEY = "kf-secret-7f3a"
 
@@ -140,7 +139,7 @@ async def test_a_session_that_gets_no_slot_in_time_is_told() -> None:
 async def test_until_the_model_is_loaded_sockets_are_refused_and_pages_answer() -> None:
     with started(loads_until_told=True, config={"port": (port := free_port())}) as server:
         server.port = port
-        await asyncio.to_thread(until, lambda: answers(server))
+        await asyncio.to_thread(until, server.answers)
         assert server.get("/healthz")[0] == 200
         assert server.get("/readyz")[:2] == (503, '{"ready":false}')
         assert server.get("/v1/voices")[0] == 503
@@ -148,16 +147,3 @@ async def test_until_the_model_is_loaded_sockets_are_refused_and_pages_answer() 
         server.tell()
         server.wait_until_ready()
         assert server.get("/readyz")[0] == 200
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(server: Server) -> bool:
-    try:
-        return server.get("/healthz")[0] > 0
-    except OSError:
-        return False

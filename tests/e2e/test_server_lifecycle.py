@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from tests.e2e.live import running, started, until
+from tests.e2e.live import free_port, running, started, until
 
 LONG = "This sentence belongs to a story that takes a while. " * 40
 
@@ -92,6 +92,14 @@ async def test_an_idle_socket_is_closed_at_the_limit_and_a_new_one_speaks_on() -
         async with server.caller() as caller:
             messages = await caller.turn("After the pause.", format="pcm")
             assert messages[-1]["reason"] == "stop"
+
+
+async def test_a_server_that_is_told_to_end_does_not_wait_for_its_model() -> None:
+    with started(loads_until_told=True, config={"port": (port := free_port())}) as server:
+        server.port = port
+        await asyncio.to_thread(until, server.answers)
+        server.process.send_signal(signal.SIGTERM)
+        assert await exit_code(server) == 0
 
 
 async def test_a_model_that_cannot_be_loaded_is_named() -> None:

@@ -325,6 +325,12 @@ FAULTS += (
         "tests/unit/realtime/voices/test_voices_library.py::test_a_clip_that_is_known_waits_for_nobody_elses",
     ),
     Fault(
+        "drain", 0, "realtime/server/lifecycle.py",
+        '    threading.Thread(target=run, name="kingfisher-load", daemon=True).start()\n',
+        "    await asyncio.to_thread(run)\n",
+        "tests/e2e/test_server_lifecycle.py::test_a_server_that_is_told_to_end_does_not_wait_for_its_model",
+    ),
+    Fault(
         "owners", 0, "realtime/voices/library.py",
         "            self._check_free(record.id)\n            if len", "            if len",
         "tests/e2e/test_voice_owners.py::test_of_two_keys_that_add_a_name_at_once_one_has_it",
