@@ -174,8 +174,10 @@ class Runner:
         """Any common audio file -> a voice; an empty transcript leaves the sound alone. Raises BadReference."""
         # Only cloning needs the audio-file libraries: a bare GPU image runs the engine without them.
         from engine.codec.audio_file import decode_clip
+        from engine.codec.level import level_speech
 
-        pcm = decode_clip(clip, self.limits.sample_rate_hz)
+        rate_hz = self.limits.sample_rate_hz
+        pcm = level_speech(decode_clip(clip, rate_hz), rate_hz)
         try:
             return make_voice(name, transcript, self._backend.encode(pcm), self._codebook_sizes)
         except VoiceError as error:
