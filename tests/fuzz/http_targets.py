@@ -25,7 +25,7 @@ from realtime.protocol.elevenlabs.request import socket_settings as elevenlabs_s
 from realtime.protocol.elevenlabs.request import speech_request as elevenlabs_request
 from realtime.protocol.events import OutputSpec
 from realtime.protocol.fish.http import parse_body
-from realtime.protocol.fish.voices import MAX_TAGS, page_of, read_form, read_page
+from realtime.protocol.fish.voices import MAX_TAGS, builtin_entity, page_of, read_form, read_page
 from realtime.protocol.hooks.jambonz import socket_request as jambonz_socket
 from realtime.protocol.hooks.requests import (
     JambonzBody,
@@ -126,7 +126,7 @@ def pages(data: bytes) -> None:
     """The query of a list of voices."""
     with suppress(BadRequest):
         page = read_page(QueryParams(data.decode("latin-1")))
-        listed = [{"title": str(i), "tags": ["a"], "languages": ["en"]} for i in range(120)]
+        listed = [builtin_entity(str(i), "") for i in range(120)]
         assert len(page_of(listed, page)["items"]) <= 100
 
 

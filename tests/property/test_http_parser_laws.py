@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from realtime.errors import BadRequest
 from realtime.protocol.fish.http import parse_body
 from realtime.protocol.fish.messages import StartRequest
-from realtime.protocol.fish.voices import page_of, read_form, read_page
+from realtime.protocol.fish.voices import builtin_entity, page_of, read_form, read_page
 from realtime.protocol.openai.speech import SpeechBody, speech_request
 from realtime.text.speakers import SpeakerSplitter
 
@@ -64,11 +64,14 @@ def test_any_form(fields: dict[str, list[str]]) -> None:
         assert all(tag == tag.strip() != "" for tag in form.tags or ())
 
 
-@given(st.dictionaries(st.sampled_from(["page_size", "page_number", "title", "tag", "language"]), st.text(max_size=12)))
+PAGE_FIELDS = ["page_size", "page_number", "title", "tag", "language", "title_language", "author_id"]
+
+
+@given(st.dictionaries(st.sampled_from(PAGE_FIELDS), st.text(max_size=12)))
 def test_any_page(query: dict[str, str]) -> None:
     with suppress(BadRequest):
         page = read_page(query)
-        entities = [{"title": str(i), "tags": [], "languages": ["en"]} for i in range(120)]
+        entities = [builtin_entity(str(i), "") for i in range(120)]
         assert len(page_of(entities, page)["items"]) <= min(page.size, 100)
 
 

@@ -55,7 +55,7 @@ def document() -> dict[str, Any]:
     entities = [entity(RECORD), builtin_entity("willow", "")]
     return {
         "fish, a voice": entity(RECORD),
-        "fish, a page of voices": page_of(entities, Page(10, 1, "", frozenset(), "")),
+        "fish, a page of voices": page_of(entities, Page(10, 1, "", frozenset(), "", "")),
         "fish, errors": [fish.error_body(*refusal) for refusal in REFUSALS],
         "fish, an event with timestamps": fish.timed_line(AUDIO, StreamTimes()).decode(),
         "openai, events": [

@@ -44,6 +44,11 @@ def sound_made_s(hub: Hub) -> float:
     return hub.metrics.audio_s.collect()[0].samples[0].value
 
 
+def is_held(hub: Hub) -> bool:
+    """Nobody speaks, and not for being between two units."""
+    return not hub.runtime.sessions_speaking and sound_made_s(hub) * WIDEST_BYTES_A_SECOND > ENOUGH_UNREAD_BYTES
+
+
 async def test_all_speech_comes_and_then_the_finish(hub: Hub) -> None:
     replies = await spoken(hub, StreamRequest("One sentence. And another.", output=PCM))
     *audio, finish = replies
@@ -73,9 +78,9 @@ async def test_who_takes_nothing_holds_the_speech_and_not_the_slot(hub: Hub) -> 
     async with speak(hub.guest(None), request) as replies:
         heard = [await anext(replies)]
         async with asyncio.timeout(DEADLINE_S):
-            while hub.runtime.sessions_speaking:  # noqa: ASYNC110
+            while not is_held(hub):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert ENOUGH_UNREAD_BYTES / WIDEST_BYTES_A_SECOND < sound_made_s(hub) < 60, "of 131 seconds"
+        assert sound_made_s(hub) < 60, "of 131 seconds"
         heard += [reply async for reply in replies]
     finish = heard[-1]
     assert isinstance(finish, Finish)
