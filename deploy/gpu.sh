@@ -14,7 +14,7 @@
 #   talkers    the same: 64 and 256 real-time talkers
 #   open       the same: open loop
 #   bundled    the server with the bundled voice
-# PYTHON and PORT may be set; SECONDS_A_LEVEL too (default 10).
+# The load tests need libopus where the loader finds it. PYTHON and PORT may be set; SECONDS_A_LEVEL too (default 10).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "$1")
