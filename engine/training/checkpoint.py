@@ -1,4 +1,4 @@
-"""Checkpoints as folders of small safetensors shards, and means of weights."""
+"""Checkpoints as folders of small safetensors shards, states that go on, and means of weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-__all__ = ["MeanWeights", "load_checkpoint", "save_checkpoint"]
+__all__ = ["MeanWeights", "chain_of", "load_checkpoint", "save_checkpoint", "save_whole"]
 
 SHARD_BYTES = 14 * 1024 * 1024
 
@@ -59,3 +59,14 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for shard in sorted(folder.glob("shard-*.safetensors")):
         tensors |= load_file(str(shard))
     return tensors, facts
+
+
+def chain_of(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is kept of a checkpoint's stretch, and of those before it, in the facts of one that goes on from it."""
+    return [*facts["earlier"], {"stretch": facts["stretch"], "steps": facts["steps"], "log": facts["log"][-1:]}]
+
+
+def save_whole(state: Any, file: Path) -> None:
+    """`torch.save` that may be killed at any moment: the file is the old one until the new one is whole."""
+    torch.save(state, unfinished := file.with_suffix(".unfinished"))
+    unfinished.replace(file)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from engine.codec.codec import CodecModel
 from engine.codec.config import CodecConfig
-from engine.training.checkpoint import MeanWeights, load_checkpoint, save_checkpoint
+from engine.training.checkpoint import MeanWeights, chain_of, load_checkpoint, save_checkpoint, save_whole
 from engine.training.codec_losses import Discriminators, MelLoss, feature_distance, hinge_fake, hinge_real
 from engine.training.fresh_codec import draw_weights
 from engine.training.speech import LABEL_SAMPLES, Speech
@@ -83,6 +83,8 @@ class CodecTrainer:
         self.random = torch.Generator(device="cpu").manual_seed(stretch.seed)
         self.steps_done, self.seconds_done = 0, 0.0
         self.log: list[dict[str, float]] = []
+        self.earlier: list[dict[str, Any]] = []
+        """The stretches that this one goes on from."""
 
     # ---- state ---------------------------------------------------------------------------------------
 
@@ -92,7 +94,8 @@ class CodecTrainer:
         self.mean = MeanWeights(self.model, 0.999)
 
     def load(self, folder: Path) -> None:
-        tensors, _ = load_checkpoint(folder)
+        tensors, facts = load_checkpoint(folder)
+        self.earlier = chain_of(facts)
         for prefix, module in self._parts():
             state = {n.removeprefix(prefix): t.float() for n, t in tensors.items() if n.startswith(prefix)}
             module.load_state_dict(state)
@@ -102,7 +105,7 @@ class CodecTrainer:
         tensors: dict[str, Tensor] = {f"model.{name}": tensor for name, tensor in self.mean.values.items()}
         for prefix, module in self._parts()[1:]:
             tensors |= {prefix + name: tensor for name, tensor in module.state_dict().items()}
-        facts = {"stretch": asdict(self.stretch), "config": asdict(self.config), **facts}
+        facts = {"stretch": asdict(self.stretch), "config": asdict(self.config), "earlier": self.earlier, **facts}
         save_checkpoint(folder, tensors, facts, torch.float16)
 
     def pause(self, file: Path) -> None:
@@ -117,8 +120,9 @@ class CodecTrainer:
             "steps_done": self.steps_done,
             "seconds_done": self.seconds_done,
             "log": self.log,
+            "earlier": self.earlier,
         }
-        torch.save(state, file)
+        save_whole(state, file)
 
     def resume(self, file: Path) -> None:
         state = torch.load(file, map_location=self.device, weights_only=True)
@@ -126,10 +130,17 @@ class CodecTrainer:
             module.load_state_dict(state["parts"][prefix])
         for optimizer, saved in zip((self.optimizer, self.critic_optimizer), state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        self.mean.values, self.usage, self.log = state["mean"], state["usage"], state["log"]
+        self.mean.values, self.usage = state["mean"], state["usage"]
+        self.log, self.earlier = state["log"], state["earlier"]
         self.steps_done, self.seconds_done = state["steps_done"], state["seconds_done"]
         self.random.set_state(state["random"].cpu())
         torch.set_rng_state(state["revived"].cpu())
+
+    def mean_model(self) -> CodecModel:
+        """With the mean weights and the engine's own layers, for inference."""
+        model = CodecModel(self.config).to(self.device).eval()
+        model.load_state_dict(self.mean.values)
+        return model
 
     def _parts(self) -> list[tuple[str, nn.Module]]:
         return [("model.", self.model), ("phonemes.", self.phonemes), ("critics.", self.critics)]

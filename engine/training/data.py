@@ -20,13 +20,19 @@ import numpy as np
 
 from engine.training.clips import SpokenClip, read_clips, write_clip
 from engine.training.corpus import BRITISH, NAMED_VOICES, CorpusLine, assign, mix, read_corpus, write_corpus
-from engine.training.further import FURTHER, assign_further
+from engine.training.further import FURTHER, assign_further, named_voices
 from engine.training.heldout import HeldOut, is_held_out
 from engine.training.phonemes import Spelled, spell_out, spell_out_by_espeak
 from engine.training.speech import synthesise
-from engine.training.teacher import load_teacher, pack_teacher
+from engine.training.teacher import Teacher, pack_teacher
 from engine.training.teacher_weights import read_onnx
-from engine.training.texts import agent_sentences, short_replies, wordnet_examples, wordnet_glosses
+from engine.training.texts import (
+    agent_sentences,
+    reference_sentence,
+    short_replies,
+    wordnet_examples,
+    wordnet_glosses,
+)
 from engine.training.verses import bible_sentences
 
 __all__ = [
@@ -36,7 +42,8 @@ __all__ = [
     "make_teacher",
     "mix_corpora",
     "sentences",
-    "speak_held_out",
+    "speak_clips",
+    "speak_references",
 ]
 
 AGENT_SENTENCES = 20_000
@@ -178,18 +185,24 @@ def _package(name: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def speak_held_out(teacher: Path, out: Path, items: list[HeldOut], voice: str, language: str, seed: int) -> None:
-    """What the teacher makes of the held-out sentences: the reference that `evaluate` compares with."""
+def speak_clips(teacher: Teacher, out: Path, items: list[HeldOut], voice: str, language: str, seed: int) -> None:
+    """Have a named voice of the language say the items. Clips that the folder has are kept: it resumes."""
     if language in FURTHER:
-        style, spell = FURTHER[language].voices[voice], partial(spell_out_by_espeak, reader=FURTHER[language].reader)
+        spell = partial(spell_out_by_espeak, reader=FURTHER[language].reader)
     else:
-        style, spell = NAMED_VOICES[voice], partial(spell_out, is_british=voice in BRITISH)
+        spell = partial(spell_out, is_british=voice in BRITISH)
     has = {clip.file for clip in read_clips(out)} if (out / "clips.jsonl").exists() else set()
-    loaded = load_teacher(teacher, "cpu")
     phonemes = {text: found.phonemes for text, found in spell(item.spoken for item in items) if found is not None}
-    print(f"{len(items) - len(phonemes)} sentences could not be spelled out", flush=True)
+    print(f"{voice}: {len(items) - len(phonemes)} of {len(items)} sentences could not be spelled out", flush=True)
     for item in items:
         clip = SpokenClip(item.key, item.kind, item.spoken, voice, seed)
         if clip.file not in has and item.spoken in phonemes:
-            line = CorpusLine(item.spoken, phonemes[item.spoken], [], voice, style, 1.0)
-            write_clip(out, clip, synthesise(loaded, [line], seed=seed).samples.cpu().numpy(), 24_000)
+            line = CorpusLine(item.spoken, phonemes[item.spoken], [], voice, named_voices(language)[voice], 1.0)
+            write_clip(out, clip, synthesise(teacher, [line], seed=seed).samples.cpu().numpy(), 24_000)
+
+
+def speak_references(teacher: Teacher, out: Path, language: str, seed: int) -> None:
+    """The reference clip of every named voice of the language: what `export` makes voices of."""
+    text = reference_sentence(language)
+    for voice in named_voices(language):
+        speak_clips(teacher, out, [HeldOut("reference-01", "reference", text, text)], voice, language, seed)

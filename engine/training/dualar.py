@@ -21,7 +21,7 @@ from engine.config import ModelConfig
 from engine.model.dual_ar import DualAR
 from engine.model.layers import Attention, apply_rope
 from engine.tokenizer import Tokenizer
-from engine.training.checkpoint import MeanWeights, load_checkpoint, save_checkpoint
+from engine.training.checkpoint import MeanWeights, chain_of, load_checkpoint, save_checkpoint, save_whole
 from engine.training.rows import RowMaker
 
 __all__ = ["DualArStretch", "DualArTrainer", "train_dualar"]
@@ -69,6 +69,8 @@ class DualArTrainer:
         self.random = torch.Generator(device="cpu").manual_seed(stretch.seed)
         self.steps_done, self.seconds_done = 0, 0.0
         self.log: list[dict[str, float]] = []
+        self.earlier: list[dict[str, Any]] = []
+        """The stretches that this one goes on from."""
         self._guide = _Guide(self.model.layers[min(GUIDE_LAYER, len(self.model.layers) - 1)].attention)
         for block in (*self.model.layers, *self.model.fast_layers):
             for part in (block.attention, block.feed_forward):
@@ -83,10 +85,13 @@ class DualArTrainer:
 
     def save(self, folder: Path, facts: dict[str, Any]) -> None:
         """Mean weights in half precision: small enough to be brought home, and what `export` ships."""
-        save_checkpoint(folder, self.mean.values, {"stretch": asdict(self.stretch), **facts}, torch.float16)
+        facts = {"stretch": asdict(self.stretch), "earlier": self.earlier, **facts}
+        save_checkpoint(folder, self.mean.values, facts, torch.float16)
 
     def load(self, folder: Path) -> None:
-        self.start_from(load_checkpoint(folder)[0])
+        tensors, facts = load_checkpoint(folder)
+        self.earlier = chain_of(facts)
+        self.start_from(tensors)
 
     def pause(self, file: Path, rows: RowMaker) -> None:
         """Everything, for going on as if nothing had been; several times the size of a checkpoint."""
@@ -100,8 +105,9 @@ class DualArTrainer:
             "steps_done": self.steps_done,
             "seconds_done": self.seconds_done,
             "log": self.log,
+            "earlier": self.earlier,
         }
-        torch.save(state, file)
+        save_whole(state, file)
 
     def resume(self, file: Path, rows: RowMaker) -> None:
         state = torch.load(file, map_location=self.device, weights_only=True)
@@ -112,7 +118,8 @@ class DualArTrainer:
         self.random.set_state(state["random"].cpu())
         torch.set_rng_state(state["dropout"].cpu())
         rows.state = state["rows"]
-        self.steps_done, self.seconds_done, self.log = state["steps_done"], state["seconds_done"], state["log"]
+        self.steps_done, self.seconds_done = state["steps_done"], state["seconds_done"]
+        self.log, self.earlier = state["log"], state["earlier"]
 
     # ---- losses --------------------------------------------------------------------------------------
 

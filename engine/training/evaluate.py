@@ -6,6 +6,7 @@ recognisers unmoved, and reversed speech fails both.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,17 @@ from engine.hearing import Recogniser, at_hearing_rate, word_errors
 from engine.training.clips import read_clips
 from engine.training.judges import DistillMos, Dnsmos, Speakers
 
-__all__ = ["GATES", "ClipScore", "Figures", "failed_gates", "score_folder", "shape_of", "summarise"]
+__all__ = [
+    "GATES",
+    "TEACHERS",
+    "ClipScore",
+    "Figures",
+    "failed_gates",
+    "gates_of",
+    "score_folder",
+    "shape_of",
+    "summarise",
+]
 
 WINDOW_S = 0.01
 SILENCE_DB = -40.0
@@ -51,17 +62,26 @@ class ClipScore:
     runs_away: bool
     is_cut: bool
 
+    @property
+    def voice(self) -> str:
+        """As `SpokenClip.file` begins: voice, kind, number, seed."""
+        return self.file.rsplit("-", 3)[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
+    language: str
     clips: int
     wer_base: float
     wer_tiny: float | None
     """Errors over words, all clips together; 0.05 is five per cent."""
     wer_by_kind: Mapping[str, float]
+    wer_by_voice: Mapping[str, float]
     distillmos: float
     dnsmos: float
     similarity: float | None
+    similarity_by_voice: Mapping[str, float]
+    """Of the voices that have reference clips."""
     lead_ms_p95: float
     runaways: int
     cut: int
@@ -78,15 +98,24 @@ GATES: dict[str, tuple[str, float]] = {
     "runaways": ("<=", 0),
     "bad_share": ("<=", 0.02),
 }
+TEACHERS = {"es": {"wer_base": 0.102, "bad_share": 0.1}, "fr": {"wer_base": 0.159, "bad_share": 0.102}}
+"""What the recogniser makes of the teacher's own clips (README): it misspells these languages, and words alone most of
+all. A student's limit is the teacher's figure and English's limit on top."""
+
+
+def gates_of(language: str) -> dict[str, tuple[str, float]]:
+    """Name of a figure -> (sense, limit)."""
+    allowed = TEACHERS.get(language, {})
+    return {name: (sense, limit + allowed.get(name, 0.0)) for name, (sense, limit) in GATES.items()}
 
 
 def failed_gates(figures: Figures) -> list[str]:
     """One line for each gate that is not met. Similarity counts where there are reference clips."""
     failed = []
-    for name, (sense, limit) in GATES.items():
+    for name, (sense, limit) in gates_of(figures.language).items():
         value = getattr(figures, name)
         if value is not None and not (value <= limit if sense == "<=" else value >= limit):
-            failed.append(f"{name} is {value:.3g}, must be {sense} {limit}")
+            failed.append(f"{name} is {value:.3g}, must be {sense} {limit:.3g}")
     return failed
 
 
@@ -157,27 +186,40 @@ def shape_of(pcm: npt.NDArray[np.float32], rate_hz: int, spoken: str) -> tuple[f
     return seconds, lead_ms, runs_away, bool(level_db[-2:].max() > ABRUPT_DB)
 
 
-def summarise(scores: Iterable[ClipScore]) -> Figures:
+def summarise(scores: Iterable[ClipScore], language: str = "en") -> Figures:
     """Raises ValueError for no clips."""
     scores = list(scores)
     if not scores:
         raise ValueError("there are no clips to judge")
-    similar = [score.similarity for score in scores if score.similarity is not None and score.kind != "reply"]
+    similar = {
+        voice: [s.similarity for s in theirs if s.similarity is not None and s.kind != "reply"]
+        for voice, theirs in _grouped(scores, "voice").items()
+    }
+    all_similar = list(itertools.chain.from_iterable(similar.values()))
     bad = [s.runs_away or s.is_cut or 2 * s.errors_base > s.words for s in scores]
-    kinds = dict.fromkeys(score.kind for score in scores)
     return Figures(
+        language=language,
         clips=len(scores),
         wer_base=_rate(scores, "errors_base"),
         wer_tiny=_rate(scores, "errors_tiny") if all(s.errors_tiny is not None for s in scores) else None,
-        wer_by_kind={kind: _rate([s for s in scores if s.kind == kind], "errors_base") for kind in kinds},
+        wer_by_kind={kind: _rate(group, "errors_base") for kind, group in _grouped(scores, "kind").items()},
+        wer_by_voice={voice: _rate(group, "errors_base") for voice, group in _grouped(scores, "voice").items()},
         distillmos=fmean(s.distillmos for s in scores),
         dnsmos=fmean(s.dnsmos for s in scores),
-        similarity=fmean(similar) if similar else None,
+        similarity=fmean(all_similar) if all_similar else None,
+        similarity_by_voice={voice: fmean(values) for voice, values in similar.items() if values},
         lead_ms_p95=float(np.percentile([s.lead_ms for s in scores], 95)),
         runaways=sum(s.runs_away for s in scores),
         cut=sum(s.is_cut for s in scores),
         bad_share=fmean(bad),
     )
+
+
+def _grouped(scores: list[ClipScore], by: str) -> dict[str, list[ClipScore]]:
+    groups: dict[str, list[ClipScore]] = {}
+    for score in scores:
+        groups.setdefault(getattr(score, by), []).append(score)
+    return groups
 
 
 def _rate(scores: list[ClipScore], errors: str) -> float:

@@ -1,10 +1,10 @@
-"""Checkpoints → a model folder in the S2 format, with voices and a model card: `python -m engine.training export`."""
+"""Checkpoints → a model folder in the S2 format, with its voices: `python -m engine.training export`."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +19,32 @@ from engine.codec.codec import Codec, CodecModel
 from engine.codec.config import CodecConfig
 from engine.config import ModelConfig
 from engine.load import load_model
+from engine.training.card import card, notices
 from engine.training.checkpoint import load_checkpoint
 from engine.training.clips import read_clips
-from engine.training.corpus import NAMED_VOICES
+from engine.training.further import language_of
 from engine.weights import check, expected_shapes
 
-__all__ = ["export_model", "export_voice"]
+__all__ = ["export_model", "export_voices"]
 
 COPIED = ("config.json", "codec.json", "tokenizer.json", "tokenizer_config.json")
 MAX_BYTES = 60_000_000
 """Of the folder; a bundled model must stay a quick download."""
-LICENCES = {
-    "teacher audio": "Kokoro-82M, Apache-2.0 (its notice is kept); blends of its styles, under names of our own",
-    "texts": "WordNet 3.1, Princeton WordNet licence (its notice is kept); templates and replies, own",
-}
 
 
 def export_model(
-    template: Path, out: Path, *, model: Path | None, codec: Path | None, figures: Mapping[str, Any] | None
+    template: Path,
+    out: Path,
+    *,
+    model: Path | None,
+    codec: Path | None,
+    manifest: Mapping[str, Any],
+    figures: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Write configs and tokenizer of `template`, weights of the checkpoints (or the template's where None), and the
-    card. Raises WeightsError for a checkpoint of other sizes, ValueError for a folder that would be too big."""
+    """Write configs and tokenizer of `template`, weights of the checkpoints (or the template's where None), the card,
+    and the notices of what it was made from (`manifest`, as `data` writes it).
+
+    Raises WeightsError for a checkpoint of other sizes, ValueError for a folder that would be too big."""
     out.mkdir(parents=True, exist_ok=True)
     for name in COPIED:
         if (template / name).exists():
@@ -54,7 +59,8 @@ def export_model(
     check(codec_tensors, shapes, str(codec or template))
     save_file({n: t.half().contiguous() for n, t in model_tensors.items()}, str(out / "model.safetensors"))
     save_file({n: t.half().contiguous() for n, t in codec_tensors.items()}, str(out / "codec.safetensors"))
-    (out / "README.md").write_text(_card(out, model_facts, codec_facts, figures))
+    (out / "README.md").write_text(card(out.name, manifest, {"Model": model_facts, "Codec": codec_facts}, figures))
+    (out / "NOTICE").write_text(notices(manifest))
     load_model(out), Codec.load(out)  # what was written can be served
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     if size > MAX_BYTES:
@@ -68,40 +74,18 @@ def _weights(checkpoint: Path | None, default: Path, *, prefix: str) -> tuple[di
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}, facts
 
 
-def export_voice(model: Path, clips: Path, voice: str, key: str) -> None:
-    """Make one of the teacher's clips the reference of a voice: codes and transcript under `voices/NAME`."""
-    (clip,) = [clip for clip in read_clips(clips) if clip.voice == voice and clip.key == key]
+def export_voices(model: Path, references: Iterable[Path], wanted: Collection[str]) -> None:
+    """Make the teacher's clips in the folders the references of the wanted voices: codes, transcript and language under
+    `voices/NAME`. Raises ValueError for a voice without a clip."""
+    found = {clip.voice: (folder / clip.file, clip.spoken) for folder in references for clip in read_clips(folder)}
+    if missing := [voice for voice in wanted if voice not in found]:
+        raise ValueError(f"no reference clip of {', '.join(missing)}")
     codec = Codec.load(model)
-    samples, rate_hz = soundfile.read(clips / clip.file, dtype="float32")
-    home = model / "voices" / voice
-    home.mkdir(parents=True, exist_ok=True)
-    np.save(home / "codes.npy", codec.encode(soxr.resample(samples, rate_hz, codec.config.sample_rate)))
-    (home / "transcript.txt").write_text(clip.spoken + "\n")
-
-
-def _card(
-    folder: Path, model_facts: Mapping[str, Any], codec_facts: Mapping[str, Any], figures: Mapping[str, Any] | None
-) -> str:
-    """Markdown: what it is, how it was made, what was measured."""
-    lines = [f"# {folder.name}", "", "A small voice in the Fish S2 format. Made by `python -m engine.training`.", ""]
-    lines += ["## Licences", "", *(f"* {what}: {licence}" for what, licence in LICENCES.items()), ""]
-    lines += ["## Voices", "", *(f"* {name}: `{style}`" for name, style in NAMED_VOICES.items()), ""]
-    for title, facts in (("Model", model_facts), ("Codec", codec_facts)):
-        lines += [f"## {title}", ""]
-        if not facts:
-            lines += ["Unchanged from the model it was exported with.", ""]
-            continue
-        lines += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts["stretch"].items())]
-        lines += [f"| steps | {facts['steps']} |", f"| last losses | {json.dumps(facts['log'][-1:])} |", ""]
-    lines += ["## Figures", ""]
-    if figures is None:
-        lines += ["Not measured yet: `python -m engine.training evaluate`.", ""]
-    else:
-        lines += ["| | |", "|---|---|", *(f"| {name} | {_shown(value)} |" for name, value in figures.items()), ""]
-    return "\n".join(lines)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    for voice in wanted:
+        file, spoken = found[voice]
+        samples, rate_hz = soundfile.read(file, dtype="float32")
+        home = model / "voices" / voice
+        home.mkdir(parents=True, exist_ok=True)
+        np.save(home / "codes.npy", codec.encode(soxr.resample(samples, rate_hz, codec.config.sample_rate)))
+        (home / "transcript.txt").write_text(spoken + "\n", encoding="utf-8")
+        (home / "language.txt").write_text(language_of(voice) + "\n")

@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from engine.training.corpus import ENGLISH, NAMED_SHARE, CorpusLine, draw_speed, line_of
+from engine.training.corpus import ENGLISH, NAMED_SHARE, NAMED_VOICES, CorpusLine, draw_speed, line_of
 
-__all__ = ["FURTHER", "Further", "assign_further"]
+__all__ = ["FURTHER", "Further", "assign_further", "language_of", "named_voices"]
 
 BLENDS = 60
 OTHER_WEIGHTS = (0.2, 0.5)
@@ -35,6 +35,16 @@ FURTHER = {
     "es": Further("es", "v", ("ef_dora", "em_alex"), {"jara": "ef_dora:2+if_sara:1", "olmo": "em_alex:2+im_nicola:1"}),
     "fr": Further("fr-fr", "l", ("ff_siwis",), {"mimosa": "ff_siwis:2+bf_emma:1", "tilleul": "ff_siwis:1+bm_george:1"}),
 }
+
+
+def named_voices(language: str) -> Mapping[str, str]:
+    """Name -> blend of the voices of a language, English too."""
+    return FURTHER[language].voices if language in FURTHER else NAMED_VOICES
+
+
+def language_of(voice: str) -> str:
+    """The tag of the language that a named voice speaks."""
+    return next((tag for tag, taught in FURTHER.items() if voice in taught.voices), "en")
 
 
 def assign_further(spelled: Iterable[list], language: str, seed: int) -> list[CorpusLine]:

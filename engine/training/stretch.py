@@ -19,6 +19,7 @@ import torch
 
 from engine.codec.codec import CodecModel
 from engine.codec.config import CodecConfig
+from engine.training.checkpoint import save_whole
 from engine.training.clips import SpokenClip
 from engine.training.corpus import CorpusLine
 from engine.training.speech import Speech
@@ -50,6 +51,7 @@ def train_in_slices(
         facts = train(until_s)
         try:
             leave(facts)
+            print(f"kept what {facts['seconds']:.0f} s of training gave", flush=True)
         except OSError as error:
             print(f"nothing was written down: {error!r}", flush=True)
         if facts["seconds"] < until_s or clock() >= deadline:
@@ -76,7 +78,7 @@ def kept_speech(file: Path, make: Callable[[], Speech]) -> Speech:
     if file.exists():
         return Speech(**torch.load(file, weights_only=True))
     speech = make()
-    torch.save({field.name: getattr(speech, field.name) for field in fields(speech)}, file)
+    save_whole({field.name: getattr(speech, field.name) for field in fields(speech)}, file)
     return speech
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["agent_sentences", "short_replies", "wordnet_examples", "wordnet_glosses"]
+__all__ = ["agent_sentences", "reference_sentence", "short_replies", "wordnet_examples", "wordnet_glosses"]
 
 MIN_CHARS, MAX_CHARS = 12, 180
 
@@ -91,3 +91,9 @@ def agent_sentences(count: int, seed: int, language: str = "en") -> list[str]:
 def short_replies(language: str = "en") -> list[str]:
     """One to four words."""
     return list(_register(language)["short"])
+
+
+def reference_sentence(language: str = "en") -> str:
+    """What every voice of the language says in its reference clip. No held-out sentence, or a model that copies its
+    prompt would pass for one that reads."""
+    return str(_register(language)["reference"])

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from engine.training.clips import SpokenClip, read_clips, write_clip
-from engine.training.evaluate import ClipScore, failed_gates, shape_of, summarise
+from engine.training.evaluate import TEACHERS, ClipScore, Figures, failed_gates, shape_of, summarise
 
 RATE_HZ = 24_000
 GOOD = ClipScore(
-    file="a.flac",
+    file="willow-plain-01-0.flac",
     kind="plain",
     words=10,
     errors_base=0,
@@ -78,6 +78,23 @@ def test_good_clips_meet_every_gate() -> None:
 )
 def test_each_fault_fails_its_gate(fault: dict[str, float], gate: str) -> None:
     assert any(line.startswith(gate) for line in failed_gates(summarise([replace(GOOD, **fault)])))
+
+
+def test_figures_tell_the_voices_apart() -> None:
+    other = replace(GOOD, file="blend-es-07-name-02-1.flac", words=30, errors_base=3, similarity=None)
+    figures = summarise([GOOD, other])
+    assert figures.wer_by_voice == {"willow": 0.0, "blend-es-07": 0.1}
+    assert figures.similarity_by_voice == {"willow": 0.93}
+
+
+@pytest.mark.parametrize("language", TEACHERS)
+def test_a_student_as_good_as_its_teacher_passes_in_every_language(language: str) -> None:
+    """The recogniser misspells the teacher as well: English's limits would fail it."""
+    as_the_teacher = {**asdict(summarise([GOOD], language)), **TEACHERS[language]}
+    assert failed_gates(Figures(**as_the_teacher)) == []
+    assert failed_gates(Figures(**{**as_the_teacher, "language": "en"})) != []
+    worse = {**as_the_teacher, "wer_base": TEACHERS[language]["wer_base"] + 0.06}
+    assert [line.split()[0] for line in failed_gates(Figures(**worse))] == ["wer_base"]
 
 
 def test_without_reference_clips_similarity_is_no_gate() -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from engine.training import stretch
 from engine.training.__main__ import main
-from engine.training.checkpoint import save_checkpoint
+from engine.training.checkpoint import load_checkpoint, save_checkpoint, save_whole
 from engine.training.clips import read_clips, unpack_samples
 from engine.training.corpus import CorpusLine, write_corpus
 from engine.training.speech import LABEL_SAMPLES, Speech
@@ -102,6 +102,20 @@ def test_a_broken_model_is_not_written_over_a_good_one(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "facts.json").read_text()) == {"steps": 1}
 
 
+def test_what_goes_on_is_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command may be killed while it writes; the next one on the machine goes on from what was there."""
+    save_whole({"steps": 7}, tmp_path / "codec.pt")
+
+    def killed(state: dict[str, int], file: Path) -> None:
+        file.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_whole({"steps": 8}, tmp_path / "codec.pt")
+    assert torch.load(tmp_path / "codec.pt", weights_only=True) == {"steps": 7}
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
     """A lent machine on which the teacher has spoken already."""
@@ -152,10 +166,29 @@ def test_the_codec_command_in_two_parts_equals_one(machine: Path, tmp_path: Path
 
 
 def test_without_steps_a_corpus_is_only_brought_home_as_codes(machine: Path) -> None:
+    """And nothing else: thirty hours of codes and a checkpoint would not fit into what may come home."""
     options = ["--data", str(machine / "data"), "--shape", str(machine / "shape"), "--keep", str(machine / "keep")]
     options += ["--out", str(machine / "out"), "--seconds", "60", "--steps", "0", "--device", "cpu", "--codes"]
     assert main(["codec", *options]) == 0
     assert load_codes(machine / "keep" / "codec-home" / "codes").lengths.tolist() == [40, 40]
+    with tarfile.open(machine / "out" / "stretch.tar.0") as archive:
+        assert {name.split("/")[1] for name in archive.getnames() if "/" in name} == {"codes"}
+
+
+def test_a_stretch_remembers_those_that_it_goes_on_from(machine: Path) -> None:
+    """For the model card, through three machines that know nothing of each other."""
+    checkpoint = None
+    for number, steps in enumerate((1, 2, 1)):
+        keep = machine / f"keep-{number}"
+        keep.mkdir()
+        (keep / "speech.pt").write_bytes((machine / "keep" / "speech.pt").read_bytes())
+        options = ["--data", str(machine / "data"), "--shape", str(machine / "shape"), "--keep", str(keep)]
+        options += ["--out", str(machine / "out"), "--seconds", "60", "--steps", str(steps), "--batch", "1"]
+        options += ["--device", "cpu", *(["--go-on-from", str(checkpoint)] if checkpoint else [])]
+        assert main(["codec", *options]) == 0
+        checkpoint = keep / "codec-home" / "codec"
+    _, facts = load_checkpoint(checkpoint)
+    assert [stretch["steps"] for stretch in (*facts["earlier"], facts)] == [1, 2, 1]
 
 
 def test_samples_become_two_folders_of_the_same_clips(machine: Path, tmp_path: Path) -> None:
