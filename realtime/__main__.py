@@ -112,7 +112,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int)
     parser.add_argument("--max-sessions", type=int)
     parser.add_argument("--voices-dir", help="where uploaded voices are kept")
-    parser.add_argument("--workers", type=int, help="encoder threads")
+    parser.add_argument("--workers", type=int, help="encoder processes")
     parser.add_argument("--queue-s", type=float, help="how long a session with text may wait for a slot")
     parser.add_argument("--quiet-dbfs", type=float, help="peak level under which sound is silence (default: -56)")
     parser.add_argument("--drain-s", type=float, help="how long streams may go on after SIGTERM")

@@ -55,7 +55,7 @@ class ServerConfig:
     """Sound whose peaks stay under this level (dB of full scale) is silence, and silence where units meet is kept to a
     natural length. For a voice whose silences hiss, raise it; under -90 nothing but digital silence is cut."""
     workers: int = min(8, os.cpu_count() or 1)
-    """Encoder threads: by default one for each core, up to eight. A stream takes 0.8 % of a core."""
+    """Encoder processes: by default one for each core, up to eight. A stream takes 1.2 % of a core."""
     drain_s: float = 30.0
     """On SIGTERM: how long running streams may go on."""
     idle_s: float = 600.0

@@ -59,8 +59,18 @@ class ServerProcess:
 
     @property
     def rss_bytes(self) -> int:
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        return rss_bytes(self.process.pid)
+
+
+def children_of(process: int) -> list[int]:
+    lists = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for one in lists for child in one.read_text().split()]
+
+
+def rss_bytes(process: int) -> int:
+    """Resident memory of a server, its encoder processes included."""
+    pages = [int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in (process, *children_of(process))]
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A worker: the encoders of the sessions pinned to it. PCM in, deliveries out, in order."""
+"""A worker: the encoders of the sessions pinned to it. PCM in, deliveries out, in order. It has a process to itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from engine.api import Pcm
 from realtime.audio.chunk import AudioChunk, join_chunks
-from realtime.audio.encoder import AudioEncoder
+from realtime.audio.encoder import AudioEncoder, make_encoder
+from realtime.protocol.events import OutputSpec
 from realtime.runtime.delivery import Delivery, StreamClosed, UnitChunk
-from realtime.runtime.mailbox import Mailbox
 from realtime.scheduler.job import (
     Failed,
     Heard,
@@ -27,7 +28,7 @@ from realtime.scheduler.job import (
     Warm,
 )
 
-__all__ = ["CloseStream", "Forget", "OpenStream", "SkipTo", "WorkItem", "Worker"]
+__all__ = ["CloseStream", "Forget", "Inbox", "OpenStream", "SkipTo", "WorkItem", "Worker"]
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,9 @@ class OpenStream:
 
     session: SessionId
     utterance: UtteranceId
-    make_encoder: Callable[[], AudioEncoder]
+    output: OutputSpec
+    rate_hz: int
+    """The engine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,20 @@ class _Voice:
     heard: list[Heard] = field(default_factory=list)
 
 
-class Worker:
-    """Runs in a thread of its own (`run`); `deliver` is called from that thread."""
+class Inbox(Protocol):
+    def take_all(self, timeout_s: float | None) -> list[WorkItem]:
+        """What has come in; with a timeout, waits so long for something (None: without end)."""
+        ...
 
-    def __init__(self, inbox: Mailbox[WorkItem], deliver: Callable[[list[Delivery]], None]) -> None:
-        self._inbox, self._deliver = inbox, deliver
+
+class Worker:
+    def __init__(
+        self,
+        inbox: Inbox,
+        deliver: Callable[[list[Delivery]], None],
+        make_encoder: Callable[[OutputSpec, int], AudioEncoder] = make_encoder,
+    ) -> None:
+        self._inbox, self._deliver, self._make_encoder = inbox, deliver, make_encoder
         self._voices: dict[SessionId, _Voice] = {}
         self._waiting: OrderedDict[SessionId, deque[_Item]] = OrderedDict()
         self._urgent: deque[SessionId] = deque()
@@ -140,7 +152,7 @@ class Worker:
     def _control(self, item: _Control) -> list[Delivery]:
         if isinstance(item, OpenStream):
             try:
-                self._voices[item.session] = _Voice(item.make_encoder(), item.utterance)
+                self._voices[item.session] = _Voice(self._make_encoder(item.output, item.rate_hz), item.utterance)
             except Exception as error:  # a missing libopus must end this stream, not the worker
                 log.warning("no encoder for session %s: %s", item.session, error)
                 return [Failed(item.session, None, "bad_request", str(error))]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["comfort_s", "patience_s", "refill_s", "speech_limit_frames", "vocode_width"]
+__all__ = ["CROWD", "SHORT_LEAD_S", "comfort_s", "patience_s", "refill_s", "speech_limit_frames", "vocode_width"]
 
 SPEECH_LIMIT_BASE_S = 1.0
 SPEECH_LIMIT_PER_CHAR_S = 0.14
 """Twice the time that unhurried English takes per character, so that only a runaway meets the limit."""
 
-_WIDTHS = ((0.25, 1), (0.4, 2), (0.8, 4))
+SHORT_LEAD_S = 0.25
+_WIDTHS = ((SHORT_LEAD_S, 1), (0.4, 2), (0.8, 4))
 _WIDEST = 8
 """A message costs interpreter time from codec to socket, however much sound is in it."""
+
+CROWD = 24
+"""With more short leads at once, single frames would be more messages than the interpreter gets rid of: the steps would
+wait for it, and the leads would stay short."""
 
 PACED_LEAD_S = 5.0
 """Who lets more be sent ahead wants the sound as soon as may be, not in time."""
@@ -50,15 +55,16 @@ def comfort_s(max_lead_s: float) -> float:
     return math.inf if max_lead_s > PACED_LEAD_S else min(COMFORT_S, max_lead_s / 2)
 
 
-def vocode_width(lead_s: float, *, is_first: bool, limit: int) -> int:
+def vocode_width(lead_s: float, *, is_first: bool, short_leads: int, limit: int) -> int:
     """How many frames the codec should take at once: the first alone, more as the listener's buffer grows.
 
-    Small calls cost more per frame, large ones come later: the lead says which matters.
+    Small calls cost more per frame, large ones come later: the lead says which matters. `short_leads`: how many have
+    less than SHORT_LEAD_S in this step.
     """
     if is_first:
         return 1
     width = next((frames for below_s, frames in _WIDTHS if lead_s < below_s), _WIDEST)
-    return min(width, limit)
+    return min(max(width, 2) if short_leads > CROWD else width, limit)
 
 
 def speech_limit_frames(text: str, frame_s: float) -> int:

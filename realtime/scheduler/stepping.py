@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.api import Limits, SlotId, SlotRef, Vocode
-from realtime.scheduler.policy import comfort_s, patience_s, refill_s, vocode_width
+from realtime.scheduler.policy import SHORT_LEAD_S, comfort_s, patience_s, refill_s, vocode_width
 from realtime.scheduler.speech import Generation, Needs, Session, Speech
 
 __all__ = ["Step", "choose_step"]
@@ -82,6 +82,7 @@ def _book(rows: list[_Row], limits: Limits, now: float) -> tuple[tuple[SlotRef, 
     decode: list[SlotRef] = []
     vocode: list[Vocode] = []
     leads = [(row[1].lead_s(now, limits.frame_s), row) for row in rows]
+    short_leads = sum(lead_s < SHORT_LEAD_S for lead_s, _ in leads)
     for lead_s, (slot, speech, g) in sorted(leads, key=lambda pair: pair[0]):
         has_room = g.submitted - g.vocoded < limits.max_pending_frames
         if not g.is_submitted and has_room and lead_s < speech.max_lead_s:
@@ -89,7 +90,7 @@ def _book(rows: list[_Row], limits: Limits, now: float) -> tuple[tuple[SlotRef, 
             g.submitted += 1
             g.needs, speech.decoded_s = None, now
         is_first = not speech.has_sound and g.vocoded == 0
-        width = vocode_width(lead_s, is_first=is_first, limit=limits.max_vocode_frames)
+        width = vocode_width(lead_s, is_first=is_first, short_leads=short_leads, limit=limits.max_vocode_frames)
         if g.pending >= width or (g.is_submitted and g.pending > 0):
             frames = min(g.pending, width)
             vocode.append(Vocode(slot, g.epoch, g.vocoded, frames, reset=not speech.codec_runs))

@@ -95,6 +95,7 @@ class Hub:
         """`on_failure` is called after the engine died and every session was told."""
         self.config, self.metrics = config, Metrics()
         self._on_failure = on_failure
+        self._home = Path(config.voices_dir).expanduser()
         self._key_limits = KeyLimits(config.key_sessions, config.key_sessions_per_minute)
         self._runtime: Runtime | None = None
         self._members: set[Member] = set()
@@ -110,9 +111,9 @@ class Hub:
 
     # ---- life ------------------------------------------------------------------------------------------
 
-    def open(self, engine: Engine) -> None:
+    async def open(self, engine: Engine) -> None:
         """The engine is loaded and warm: from here on the server is ready."""
-        home, codebooks = Path(self.config.voices_dir).expanduser(), engine.limits.num_codebooks
+        home, codebooks = self._home, engine.limits.num_codebooks
         self._library = VoiceLibrary(Folder(home, ".voice"), engine.fits)
         self._clips = ClipCache(Folder(home / "clips", ".codes"), codebooks, self.config.model, engine.fits)
         self._runtime = Runtime(
@@ -124,7 +125,7 @@ class Hub:
             queue_s=self.config.queue_s,
             quiet_dbfs=self.config.quiet_dbfs,
         )
-        self._runtime.start(asyncio.get_running_loop())
+        await self._runtime.start()
         self.metrics.sessions.set_function(lambda: len(self._seats))
         self.metrics.slots_used.set_function(lambda: self.runtime.slots_used)
         self.metrics.speaking.set_function(lambda: self.runtime.sessions_speaking)

@@ -165,7 +165,12 @@ async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening
     # What is here by now stays. To look through it for garbage stops every thread, for 0.15 s with the bundled voice.
     gc.collect()
     gc.freeze()
-    hub.open(engine)
+    try:
+        await hub.open(engine)
+    except (OSError, RuntimeError, TimeoutError) as error:
+        log.critical("the encoders could not be started: %s", error)
+        server.has_failed = server.should_exit = True
+        return
     ask_for_short_slices()  # now, as the threads that were started would have them, too
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from engine.api import Sampling, Voice
 from realtime import errors
-from realtime.audio.encoder import make_encoder
 from realtime.protocol import events
 from realtime.protocol.context import Context
 from realtime.runtime.delivery import Delivery, StreamClosed, UnitChunk
@@ -94,8 +93,7 @@ class Seat:
         runtime, session = self._hub.runtime, self.session
         utterance = job.UtteranceId(event.utterance)
         if event.new_stream:
-            rate_hz = runtime.engine.limits.sample_rate_hz
-            runtime.open_stream(session, utterance, partial(make_encoder, event.output, rate_hz))
+            runtime.open_stream(session, utterance, event.output)
         else:
             runtime.skip_to(session, utterance)
         sampling = Sampling(temperature=event.temperature, top_p=event.top_p, seed=event.seed)

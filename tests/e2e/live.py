@@ -26,6 +26,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from tests.server_process import rss_bytes
+
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 15.0
 
@@ -105,8 +107,7 @@ class Server:
         raise AssertionError(f"{name} is {seen}, not {value}")
 
     def rss_bytes(self) -> int:
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * 4096
+        return rss_bytes(self.process.pid)
 
     # ---- WebSocket -----------------------------------------------------------------------------------
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 
 import numpy as np
 import pytest
 
 from engine.api import Sampling, Voice
 from engine.null import FRAME_SAMPLES, TONES_HZ, NullEngine
-from realtime.audio.encoder import make_encoder
 from realtime.protocol.events import OutputSpec
 from realtime.runtime.delivery import Delivery, StreamClosed, UnitChunk
 from realtime.runtime.mailbox import Mailbox, MailboxFull
@@ -33,6 +33,7 @@ from realtime.scheduler.job import (
     UtteranceId,
     Warm,
 )
+from tests.server_process import children_of
 
 DEADLINE_S = 10.0
 RATE_HZ = 24_000
@@ -72,7 +73,7 @@ class Listener:
 async def running(engine: NullEngine, **options: float) -> AsyncIterator[tuple[Runtime, Listener]]:
     listener = Listener()
     runtime = Runtime(engine, on_deliveries=listener.take, on_failure=listener.fail, workers=2, **options)
-    runtime.start(asyncio.get_running_loop())
+    await runtime.start()
     try:
         yield runtime, listener
     finally:
@@ -82,8 +83,7 @@ async def running(engine: NullEngine, **options: float) -> AsyncIterator[tuple[R
 def begin(runtime: Runtime, engine: NullEngine, session: int, voice: str = "low", utterance: int = 1) -> None:
     if utterance == 1:
         runtime.send(Open(SessionId(session), engine.voices[voice]))
-        encoder = partial(make_encoder, OutputSpec("pcm"), RATE_HZ)
-        runtime.open_stream(SessionId(session), UtteranceId(utterance), encoder)
+        runtime.open_stream(SessionId(session), UtteranceId(utterance), OutputSpec("pcm"))
     runtime.send(Begin(SessionId(session), UtteranceId(utterance), Sampling(), 30.0))
 
 
@@ -237,6 +237,19 @@ async def test_the_death_of_the_engine_is_an_event_and_not_a_silence() -> None:
         say(runtime, 1, "A sentence that takes more than three steps.")
         await heard.until(lambda: heard.failure is not None)
         assert "step" in str(heard.failure)
+        assert not runtime.is_healthy
+
+
+async def test_the_death_of_an_encoder_process_is_an_event_and_not_a_silence() -> None:
+    engine = NullEngine(slots=1, frames_of=lambda _: 10**6, step_s=0.001)
+    async with running(engine) as (runtime, heard):
+        begin(runtime, engine, 1)
+        say(runtime, 1, "Endless.", frames=10**6)
+        await heard.until(lambda: bool(heard.of(1, UnitChunk)))
+        for process in children_of(os.getpid()):
+            os.kill(process, signal.SIGKILL)
+        await heard.until(lambda: heard.failure is not None)
+        assert "encoder process" in str(heard.failure)
         assert not runtime.is_healthy
 
 

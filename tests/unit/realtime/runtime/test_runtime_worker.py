@@ -1,4 +1,4 @@
-"""The encoders' thread without the thread: in which order it does what comes in, also while it is at work."""
+"""The encoders' process without the process: in which order it does what comes in, also while it is at work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 
 from realtime.audio.chunk import AudioChunk
+from realtime.protocol.events import OutputSpec
 from realtime.runtime.delivery import Delivery, UnitChunk
 from realtime.runtime.mailbox import Mailbox
 from realtime.runtime.worker import PIECE_SAMPLES, OpenStream, Worker, WorkItem
@@ -28,13 +29,13 @@ class Bench:
         self._inbox: Mailbox[WorkItem] = Mailbox(100)
         self._awaited = 0
         for session in (OLD, NEW, NEWER):
-            self._inbox.put(OpenStream(session, UtteranceId(1), lambda: self))
+            self._inbox.put(OpenStream(session, UtteranceId(1), OutputSpec("pcm"), 24_000))
 
     def sessions_served(self, *sound: UnitAudio) -> list[SessionId]:
         """In the order in which their messages went out, one of each."""
         self._awaited = len(sound) + sum(map(len, self.meanwhile))
         self._inbox.put(list(sound))
-        Worker(self._inbox, self._deliver).run()
+        Worker(self._inbox, self._deliver, lambda output, rate_hz: self).run()
         return [delivery.session for delivery in self.delivered]
 
     def _deliver(self, deliveries: list[Delivery]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.api import Prefill, PrefillResult, Sampling, StepPlan
 from engine.null import NullEngine
 from realtime.scheduler.job import Begin, Cancel, Close, End, Mark, Open, SessionId, Speak, UnitAudio, UtteranceId
-from realtime.scheduler.policy import PACED_LEAD_S, comfort_s, patience_s
+from realtime.scheduler.policy import CROWD, PACED_LEAD_S, comfort_s, patience_s
 from realtime.scheduler.scheduler import Scheduler
 
 STEP_S = 0.004
@@ -156,6 +156,18 @@ def test_a_first_sound_has_the_device_to_itself_while_others_have_enough() -> No
     assert [len(plan.decode) for plan in device.plans[:1]] == [1]
     assert device.first_s[8] - asked_s == pytest.approx(device.prefill_s + STEP_S)
     assert device.dry == set()
+
+
+@pytest.mark.parametrize(("callers", "frames"), [(CROWD, 1), (CROWD + 8, 2)])
+def test_many_who_begin_together_get_their_first_frame_alone_and_then_two_a_message(callers: int, frames: int) -> None:
+    device = Device(slots=callers)
+    for session in range(callers):
+        device.speak(session)
+    device.run_until(20 * STEP_S)
+    calls = [[item for plan in device.plans for item in plan.vocode if item.slot == slot] for slot in range(callers)]
+    assert [call[0].frames for call in calls] == [1] * callers
+    assert {call[1].frames for call in calls} == {frames}
+    assert not device.dry
 
 
 def test_nobody_runs_dry_for_a_newcomer_whose_prefill_takes_long() -> None:

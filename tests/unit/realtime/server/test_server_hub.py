@@ -72,7 +72,7 @@ def failures() -> list[str]:
 @pytest.fixture
 async def hub(failures: list[str], tmp_path: Path) -> AsyncIterator[Hub]:
     hub = Hub(ServerConfig(model="null", voices_dir=str(tmp_path)), on_failure=lambda: failures.append("failed"))
-    hub.open(NullEngine(slots=2))
+    await hub.open(NullEngine(slots=2))
     yield hub
     hub.close()
 

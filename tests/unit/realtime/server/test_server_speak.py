@@ -29,7 +29,7 @@ DEADLINE_S = 15.0
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     hub = Hub(ServerConfig(model="null", max_sessions=2, voices_dir=str(tmp_path)), on_failure=lambda: None)
-    hub.open(NullEngine(slots=2))
+    await hub.open(NullEngine(slots=2))
     yield hub
     assert await hub.emptied(5.0)
     hub.close()
