@@ -16,7 +16,7 @@ tolerances in tests/gpu.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ RING_STEPS = STEPS_IN_FLIGHT + 2
 CODEC_WIDTHS = (1, 2, 4, 8)
 MAX_CODEC_CELLS = 256
 """Frames of all rows in one codec launch; more go in several."""
-PREFILL_BUCKETS = (16, 64, 256)
+PREFILL_BUCKETS = (16, 32, 64, 128, 256)
 PROMPT_RING = 8
 """Prompt chunks that may be on their way to the device."""
 
@@ -108,7 +108,7 @@ class CudaBackend:
         self._prefill_stream = device.stream(urgent=False)
         self._buckets = batch_buckets(slots)
         self._frame = FrameBuffers.empty(weights, slots, where)
-        self._prefill = SlowBuffers.empty(
+        prefill = SlowBuffers.empty(
             config.slow, PREFILL_BUCKETS[-1], where, fp8=weights.has_fp8_activations, one_slot=True
         )
         self._codec_cells = min(MAX_CODEC_CELLS, slots * CODEC_WIDTHS[-1])
@@ -123,6 +123,8 @@ class CudaBackend:
         )
         self._frame_kernel = FrameKernel(*packed, weights, self._kv, self._state) if packed else None
         self._make_transfer_buffers(config.num_codebooks)
+        # The rows' slots come first in a chunk, whatever its bucket.
+        self._prefill = replace(prefill, row_slot=self._chunk[: PREFILL_BUCKETS[-1]])
         with torch.inference_mode():
             self._capture()
         self._steps = 0
@@ -143,18 +145,18 @@ class CudaBackend:
         self._plans = device.pinned((RING_STEPS, plan_rows, PLAN_FIELDS), torch.int32)
         self._pcm = device.pinned((RING_STEPS, plan_rows * CODEC_WIDTHS[-1] * self._hop), torch.int16)
         self._plan = torch.zeros((slots, PLAN_FIELDS), dtype=torch.int32, device=device.torch_device)
-        length = PREFILL_BUCKETS[-1]
-        self._prompts = device.pinned((PROMPT_RING, length * (3 + codebooks)), torch.int32)
+        self._chunk_fields = 3 + codebooks
+        """Of a chunk of B rows, one after the other: slots [B], positions [B], columns [B, 1+K]. One copy brings it."""
+        length = PREFILL_BUCKETS[-1] * self._chunk_fields
+        self._chunk = torch.zeros(length, dtype=torch.int32, device=device.torch_device)
+        self._prompts = device.pinned((PROMPT_RING, length), torch.int32)
         self._prompts_sent: list[Any] = [None] * PROMPT_RING
         self._prompt_chunks = 0
-        self._prompt_positions = torch.zeros(length, dtype=torch.int32, device=device.torch_device)
-        self._prompt = torch.zeros((length, 1 + codebooks), dtype=torch.int32, device=device.torch_device)
 
     def _capture(self) -> None:
         """Largest first, so that the graphs share one pool of the largest one's size."""
         device, kernels = self._device, self._device.kernels
         self._frame.slow.row_slot.fill_(self._state.scratch_slot)
-        self._prefill.row_slot.fill_(self._state.scratch_slot)
         self._plan[:, 0] = self._state.scratch_slot
         self._frame_graphs: dict[int, Callable[[], None]] = {}
         for rows in reversed(self._buckets):
@@ -169,24 +171,21 @@ class CudaBackend:
             )
         self._prefill_graphs: dict[int, Callable[[], None]] = {}
         for rows in reversed(PREFILL_BUCKETS):
-            self._prefill_graphs[rows] = device.capture(
-                self._prefill_stream,
-                lambda rows=rows: prefill_rows(
-                    kernels,
-                    self._weights,
-                    self._kv,
-                    self._prefill,
-                    self._prompt[:rows],
-                    self._prompt_positions[:rows],
-                    rows,
-                ),
-            )
+            with device.on(self._prefill_stream):
+                self._chunk.zero_()
+                self._chunk[:rows] = self._state.scratch_slot
+            self._prefill_graphs[rows] = device.capture(self._prefill_stream, lambda rows=rows: self._run_prefill(rows))
         self._codec_graphs: dict[tuple[int, int], Callable[[], None]] = {}
         for width in reversed(CODEC_WIDTHS):
             for rows in reversed(self._codec_buckets[width]):
                 self._codec_graphs[rows, width] = device.capture(
                     self._codec_stream, lambda rows=rows, width=width: self._run_codec(rows, width)
                 )
+
+    def _run_prefill(self, rows: int) -> None:
+        columns = self._chunk[2 * rows : rows * self._chunk_fields].view(rows, -1)
+        positions = self._chunk[rows : 2 * rows]
+        prefill_rows(self._device.kernels, self._weights, self._kv, self._prefill, columns, positions, rows)
 
     def _run_persistent(self, rows: int) -> None:
         assert self._frame_kernel is not None
@@ -216,18 +215,14 @@ class CudaBackend:
         self._prompt_chunks += 1
         if (sent := self._prompts_sent[ring]) is not None:
             self._device.join(sent)
-        count, height = columns.shape[1], len(columns)
-        staged = self._prompts[ring]
-        slots, positions, column = staged[: bucket * (2 + height)].split([bucket, bucket, bucket * height])
-        slots.fill_(self._state.scratch_slot)
-        slots[:count] = slot
-        positions.zero_()
-        positions.numpy()[:count] = np.arange(start, start + count)
-        column.zero_()
-        column.view(bucket, height)[:count] = torch.from_numpy(np.ascontiguousarray(columns.T))
-        self._prefill.row_slot[:bucket].copy_(slots, non_blocking=True)
-        self._prompt_positions[:bucket].copy_(positions, non_blocking=True)
-        self._prompt[:bucket].copy_(column.view(bucket, height), non_blocking=True)
+        count, values = columns.shape[1], bucket * self._chunk_fields
+        staged = self._prompts[ring, :values]
+        slots, positions, rows = np.split(staged.numpy(), (bucket, 2 * bucket))
+        slots[:count], slots[count:] = slot, self._state.scratch_slot
+        positions[:count], positions[count:] = np.arange(start, start + count), 0
+        rows = rows.reshape(bucket, -1)
+        rows[:count], rows[count:] = columns.T, 0
+        self._chunk[:values].copy_(staged, non_blocking=True)
         self._prompts_sent[ring] = self._device.record(self._prefill_stream)
 
     def _wait_for_last_use(self, slot: int) -> None:
