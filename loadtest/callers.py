@@ -13,6 +13,7 @@ from typing import Any
 
 import uvloop
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus
 
 from loadtest.arrivals import burst, poisson
 from loadtest.barge_in import interrupt
@@ -162,6 +163,10 @@ def client_process(args: argparse.Namespace, share: int, load: float, results: A
 
     try:
         results.put([_heard(row) for row in uvloop.run(run())])
+    except InvalidStatus as error:  # its own words leave out what the server said
+        said = error.response.body.decode(errors="replace")
+        results.put(RuntimeError(f"{args.url} answered {error.response.status_code}: {said[:300]}"))
+        raise
     except BaseException as error:  # the parent must learn of it, whatever it is
         results.put(error)
         raise

@@ -38,14 +38,15 @@ def compile_source(source: str, name: str, options: Sequence[str]) -> Compiled:
     program = _check(nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], []), name)
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-        told = b" " * _check(nvrtc.nvrtcGetProgramLogSize(program), name)
+        # Into bytearrays: bytes of length 1, as an empty log's, are shared by the whole process.
+        told = bytearray(_check(nvrtc.nvrtcGetProgramLogSize(program), name))
         _check(nvrtc.nvrtcGetProgramLog(program, told), name)
         log = told.rstrip(b"\0").decode(errors="replace")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise NvrtcError(f"{name} does not compile:\n{log}")
-        image = b" " * _check(nvrtc.nvrtcGetCUBINSize(program), name)
+        image = bytearray(_check(nvrtc.nvrtcGetCUBINSize(program), name))
         _check(nvrtc.nvrtcGetCUBIN(program, image), name)
-        return Compiled(image, log)
+        return Compiled(bytes(image), log)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
