@@ -5,13 +5,15 @@
 #   laws       the contract tests and the device tests
 #   faults     reported faults that only a GPU shows: memory over 2,000 turns, ten cold starts, FP8 at every size
 #   gates      kingfisher gate correctness and performance
+#   prefill    a prefill by tokens, and its host time
 #   step       decode speed by batch, FP8, with keys and values in bf16 and in FP8
 #   schemes    the FP8 schemes against each other: time and errors of a layer's products
 #   codec      whole calls and each convolution by tile
 #   start      a converted checkpoint of full size: conversion, and start to ready
 #   sanitize   compute-sanitizer over the kernels' laws: memcheck, racecheck
-#   closed     the server with s2-pro-random: closed loop, c = 1 to 128
-#   talkers    the same: 64 and 256 real-time talkers
+#   closed     the server with s2-pro-random: closed loop, c = 1 to 128; leads of 3 s, then without pacing
+#   talkers    the same: 64 and 256 real-time talkers who begin within a turn's length
+#   ten        the same: 64 talkers for ten minutes
 #   open       the same: open loop
 #   bundled    the server with the bundled voice
 # The load tests need libopus where the loader finds it. PYTHON and PORT may be set; SECONDS_A_LEVEL too (default 10).
@@ -39,6 +41,8 @@ gates() {
     "$python" -m realtime gate performance
     "$python" -m realtime gate performance --write "$out/h200-s2pro.json" --commit "$(git rev-parse --short HEAD 2>/dev/null)"
 }
+
+prefill() { "$python" -m loadtest.micro.prefill --out "$out/prefill.json"; }
 
 step() {
     for cache in bf16 fp8; do
@@ -85,11 +89,17 @@ load() {
     "$python" -m loadtest --url "ws://127.0.0.1:$port/v1/tts/live" --seconds "$seconds" --out "$out/$name" "$@"
 }
 
-full_size=(--model s2-pro-random --slots 256)
+full_size=(--model s2-pro-random --slots 256 --max-sessions 400)
 
-closed() { serve "${full_size[@]}" -- load closed --mode closed -n 1 4 16 32 64 128 --processes 4; }
+closed() { serve "${full_size[@]}" -- both_closed; }
+both_closed() {
+    load closed --mode closed -n 1 4 16 32 64 128 --processes 4
+    load closed-unpaced --mode closed -n 1 4 16 32 64 128 --processes 4 --max-lead-s 30
+}
 
-talkers() { serve "${full_size[@]}" -- load talkers --mode talkers -n 64 256 --processes 4; }
+talkers() { serve "${full_size[@]}" -- load talkers --mode talkers -n 64 256 --ramp-s 15 --seconds 40 --processes 4; }
+
+ten() { serve "${full_size[@]}" -- load ten --mode talkers -n 64 --ramp-s 15 --seconds 600 --processes 4; }
 
 open() { serve "${full_size[@]}" -- load open --mode open -n 4 8 16 32 --processes 4; }
 
@@ -98,7 +108,7 @@ bundled() { serve --device cuda --slots 16 -- load bundled --mode talkers -n 1 8
 status=0
 for part in "$@"; do
     case "$part" in
-        laws | faults | gates | step | schemes | codec | start | sanitize | closed | talkers | open | bundled) ;;
+        laws | faults | gates | prefill | step | schemes | codec | start | sanitize | closed | talkers | ten | open | bundled) ;;
         *) echo "there is no part $part" >&2; exit 2 ;;
     esac
     began=$(date +%s)
