@@ -23,7 +23,7 @@ from engine.training.card import card, notices
 from engine.training.checkpoint import load_checkpoint
 from engine.training.clips import read_clips
 from engine.training.further import language_of
-from engine.weights import check, expected_shapes
+from engine.weights import check, expected_shapes, to_raw_names
 
 __all__ = ["export_model", "export_voices"]
 
@@ -53,6 +53,7 @@ def export_model(
     codec_tensors, codec_facts = _weights(codec, template / "codec.safetensors", prefix="model.")
     if "config" in codec_facts:
         (out / "codec.json").write_text(json.dumps(codec_facts["config"], indent=1) + "\n")
+    model_tensors = to_raw_names(model_tensors)
     check(model_tensors, expected_shapes(ModelConfig.read(out)), str(model or template))
     with torch.device("meta"):
         shapes = {n: tuple(t.shape) for n, t in CodecModel(CodecConfig.read(out)).state_dict().items()}

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from engine.training.__main__ import main
+from engine.stored_model import open_model
+from engine.training.__main__ import BUNDLED_VOICE, main
 from engine.training.clips import SpokenClip, write_clip
 from engine.training.corpus import NAMED_VOICES
 from engine.training.evaluate import ClipScore, summarise
@@ -95,6 +97,16 @@ def test_the_notices_of_every_source_go_with_the_model(exported: Path) -> None:
     notice = (exported / "NOTICE").read_text()
     assert "Apache License, Version 2.0" in notice
     assert "WordNet 3.1 Copyright 2011 by Princeton University" in notice
+
+
+def test_a_codec_alone_goes_with_the_model_that_is_bundled(home: Path) -> None:
+    """As after `codec --decoder-only`. The bundled model's tensors have the family's other names."""
+    out = home / "with-bundled"
+    assert main(["export", "--data", str(home / "data"), "--out", str(out)]) == 0
+    mine, bundled = open_model(out), open_model(BUNDLED_VOICE)
+    assert mine.tensors.keys() == bundled.tensors.keys()
+    for name, tensor in bundled.tensors.items():
+        assert torch.equal(mine.tensors[name], tensor.half()), name
 
 
 def test_a_voice_without_a_clip_is_missed(home: Path) -> None:
