@@ -237,7 +237,7 @@ class CodecTrainer:
 
 
 def batches(speech: Speech, stretch: CodecStretch, random: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-    """Crops at frame boundaries, anywhere in the corpus, at random levels."""
+    """Crops at frame boundaries, anywhere in the corpus, at random levels. Nothing waits for the device."""
     hop = 2 * LABEL_SAMPLES
     length = stretch.frames * hop
     places = (len(speech.samples) - length) // hop
@@ -248,7 +248,7 @@ def batches(speech: Speech, stretch: CodecStretch, random: torch.Generator) -> I
         gain = torch.empty(stretch.batch).uniform_(-6, 6, generator=random).div(20)
         wave = speech.samples[first[:, None] * hop + within].float() / 32767
         labels = speech.labels[first[:, None] * 2 + labels_within].long()
-        yield (wave * (10**gain).to(device)[:, None]).clamp(-1, 1), labels
+        yield (wave * (10**gain).to(device, non_blocking=True)[:, None]).clamp(-1, 1), labels
 
 
 def train_codec(

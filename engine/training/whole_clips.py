@@ -111,15 +111,28 @@ def _residual_unit(unit: ResidualUnit, by: Taps, x: Tensor, _: Context) -> Tenso
 
 def _convolved(x: Tensor, conv: nn.Conv1d, by: Taps, alpha: Tensor | None) -> Tensor:
     """[B, T, C] → [B, T, O]; a stride of s makes blocks of s steps one step."""
+    if conv.out_channels == 1:
+        return _to_wave(x, conv, by, alpha)
     (stride,), (kernel,), (dilation,) = conv.stride, conv.kernel_size, conv.dilation
     if stride > 1:  # the kernel is once or twice the stride
         x = x.reshape(len(x), -1, stride * x.shape[2])
     rows = snake_rows(x, None if alpha is None else alpha.flatten(), kernel // stride, dilation, by)
     weight = conv.weight.permute(2, 1, 0).flatten(0, 1)
     assert conv.bias is not None, "the codec's convolutions have biases"
-    if conv.out_channels == 1:  # the wave itself: bf16 would put a hiss under it
-        rows = rows.float()
     return product(rows, weight, conv.bias)
+
+
+def _to_wave(x: Tensor, conv: nn.Conv1d, by: Taps, alpha: Tensor | None) -> Tensor:
+    """[B, T, C] → [B, T, 1] in fp32: bf16 would put a hiss under the wave. Each step is multiplied by all taps, and the
+    products move to their places: seven numbers a step, where rows would be seven times C."""
+    assert conv.bias is not None, "the codec's convolutions have biases"
+    assert conv.stride == (1,), "each step makes a sample"
+    (taps,), (dilation,) = conv.kernel_size, conv.dilation
+    at = snake_rows(x, None if alpha is None else alpha.flatten(), 1, 1, by)
+    parts = product(at.float(), conv.weight[0], F.pad(conv.bias, (taps - 1, 0))).unbind(-1)
+    laters = [(taps - 1 - k) * dilation for k in range(taps)]
+    moved = [F.pad(part, (later, -later)) for part, later in zip(parts, laters, strict=True)]
+    return torch.stack(moved).sum(0)[..., None]
 
 
 def _conv(module: CausalConv, by: Taps, x: Tensor, _: Context) -> Tensor:

@@ -13,7 +13,7 @@ from engine.codec.codec import Codec, CodecModel
 from engine.codec.config import CodecConfig
 from engine.training import fresh_codec
 from engine.training.codec import DECODER, CodecStretch, CodecTrainer, batches, train_codec
-from engine.training.codec_losses import spectra
+from engine.training.codec_losses import feature_distance, spectra
 from engine.training.fresh_codec import draw_weights
 from engine.training.speech import LABEL_SAMPLES, Speech
 from engine.training.spoken_codes import encode_speech, load_codes, save_codes
@@ -120,6 +120,29 @@ def test_spectra_and_their_gradients_are_those_of_torch(window: int) -> None:
     (wanted,) = torch.autograd.grad(theirs.abs().square().sum(), x)
     (found,) = torch.autograd.grad(mine.abs().square().sum(), x)
     torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 4e-3)])
+def test_the_distance_of_features_is_their_mean_difference_in_units_of_the_real_ones(
+    dtype: torch.dtype, tolerance: float
+) -> None:
+    chance = torch.Generator().manual_seed(2)
+    made, real = (
+        [(torch.randn(2, 4, 9, 30, generator=chance) * size).to(dtype) for size in (1.0, 3.0, 1.0)] for _ in "ab"
+    )
+    made = [feature.requires_grad_() for feature in made]
+    wide = [(a.float(), b.float()) for a, b in zip(made[:-1], real[:-1], strict=True)]  # the last is a verdict
+    wanted = sum((a - b).abs().mean() / b.abs().mean() for a, b in wide) / len(wide)
+    found = feature_distance([made], [real])
+    torch.testing.assert_close(found, wanted, rtol=tolerance, atol=0)
+    for mine, theirs in zip(*(torch.autograd.grad(d, made[:-1]) for d in (found, wanted)), strict=True):
+        assert mine.dtype == dtype
+        torch.testing.assert_close(mine, theirs, rtol=2 * tolerance, atol=0)
+
+
+def test_silent_features_have_a_finite_distance() -> None:
+    made, silent = [[torch.full((1, 1, 4), x), torch.zeros(1)] for x in (0.5, 0.0)]
+    assert feature_distance([made], [silent]).item() == pytest.approx(0.5 / 1e-3)
 
 
 def test_the_first_weights_keep_signals_at_their_size() -> None:
