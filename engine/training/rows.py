@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,18 @@ class Row:
     """[T, 2]: for the position before a frame, the columns of the word that the frame speaks; 0, 0 where unknown"""
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A line, read."""
+
+    turn: npt.NDArray[np.int32]
+    """[1+K, T]"""
+    spans: npt.NDArray[np.int64]
+    """[words, 2]: columns of each word within the turn"""
+    edges: npt.NDArray[np.int64]
+    """[words + 1]: index of each word's first phoneme, and how many there are"""
+
+
 class RowMaker:
     """Deterministic for a seed. `default_voice` is the one a model without references speaks with."""
 
@@ -51,6 +64,9 @@ class RowMaker:
     ) -> None:
         self._tokenizer, self._corpus, self._codes = tokenizer, corpus, codes
         self._builder = PromptBuilder(tokenizer, len(codes.codes))
+        self._between = self._builder.next_turn("")[:, : -self._builder.turn("").shape[1]]
+        """In front of every turn but the first."""
+        self._said = cache(self._read)  # a line comes in many rows, and reading it takes longer than all else
         self._row_tokens, self._frame_s, self._default = row_tokens, frame_s, default_voice
         self._chance = np.random.default_rng(seed)
         clips_of: dict[str, list[int]] = defaultdict(list)
@@ -78,12 +94,12 @@ class RowMaker:
         spans: list[tuple[int, npt.NDArray[np.int32]]] = []
         length = parts[0].shape[1]
         for number, clip in enumerate(self._chance.choice(clips, min(8, len(clips)), replace=False)):
-            line, speech = self._corpus[self._codes.lines[clip]], self._columns(clip)
-            text = self._builder.next_turn(line.text) if number else self._builder.turn(line.text)
+            said, speech = self._said(self._codes.lines[clip]), self._columns(clip)
+            text = np.concatenate([self._between, said.turn], axis=1) if number else said.turn
             if length + text.shape[1] + speech.shape[1] + 1 > self._row_tokens:
                 break
-            said = len(self._builder.turn(line.text)[0])
-            spans.append((length + text.shape[1] - 1, self._word_spans(clip, length + text.shape[1] - said)))
+            text_at = length + text.shape[1] - said.turn.shape[1]
+            spans.append((length + text.shape[1] - 1, self._word_spans(clip, text_at)))
             parts += [text, speech]
             length += text.shape[1] + speech.shape[1]
         end = np.zeros((len(parts[0]), 1), np.int32)
@@ -103,20 +119,24 @@ class RowMaker:
                 return Voice(voice, self._corpus[self._codes.lines[clip]].text, self._codes.clip(clip))
         return Voice(voice, "", np.zeros((len(self._codes.codes), 0), np.int16))
 
+    def _read(self, index: int) -> _Said:
+        line = self._corpus[index]
+        begun = self._tokenizer.char_starts(line.text)
+        starts = np.searchsorted(begun, [char for char, _ in line.words])
+        edges = np.cumsum([0, *(count for _, count in line.words)])
+        return _Said(self._builder.turn(line.text), np.stack([starts, [*starts[1:], len(begun)]], 1), edges)
+
     def _columns(self, clip: int) -> npt.NDArray[np.int32]:
         codes = self._codes.clip(clip).astype(np.int32)
         return np.concatenate([codes[:1] + self._tokenizer.semantic_begin, codes])
 
     def _word_spans(self, clip: int, text_at: int) -> npt.NDArray[np.int32]:
         """int32 [frames, 2]: columns of the word at the middle of each frame, from the teacher's durations."""
-        line, steps = self._corpus[self._codes.lines[clip]], self._codes.durations[clip]
-        starts = [len(self._tokenizer.encode(line.text[:char])) for char, _ in line.words]
-        ends = [*starts[1:], len(self._tokenizer.encode(line.text))]
-        edges = np.cumsum([0, *(count for _, count in line.words)])
-        spoken_s = np.cumsum(steps.astype(np.int64))[np.minimum(edges, len(steps) - 1)] * STEP_S
+        said, steps = self._said(self._codes.lines[clip]), self._codes.durations[clip]
+        spoken_s = np.cumsum(steps.astype(np.int64))[np.minimum(said.edges, len(steps) - 1)] * STEP_S
         middles = (np.arange(self._codes.lengths[clip]) + 0.5) * self._frame_s
         word = np.searchsorted(spoken_s, middles, side="right") - 1
-        inside = (word >= 0) & (word < len(starts))
+        inside = (word >= 0) & (word < len(said.spans))
         table = np.zeros((len(middles), 2), np.int32)
-        table[inside] = text_at + np.stack([np.asarray(starts), np.asarray(ends)], 1)[word[inside]]
+        table[inside] = text_at + said.spans[word[inside]]
         return table

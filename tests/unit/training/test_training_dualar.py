@@ -67,6 +67,26 @@ def test_each_frame_points_at_the_word_that_it_speaks(rows: RowMaker, folder: Pa
         assert 3 <= end - start <= 6
 
 
+def test_spans_are_whole_words_in_text_of_more_than_ascii(folder: Path) -> None:
+    """A letter with an accent is two tokens. The third turn of a row is as exact as the first."""
+    text, words = "¿Qué año será?", [(0, 3), (5, 3), (9, 4)]
+    line = CorpusLine(text, "", words, "jara", "", 1.0)
+    codes = SpokenCodes(
+        codes=np.zeros((CODEBOOKS, 36), np.int16),
+        starts=np.asarray([0, 12, 24]),
+        lengths=np.asarray([12, 12, 12]),
+        lines=np.asarray([0, 0, 0]),
+        durations=[np.full(12, 4)] * 3,
+    )
+    tokenizer = Tokenizer(folder)
+    maker = RowMaker(tokenizer, [line], codes, row_tokens=400, frame_s=FRAME_S, default_voice="willow", seed=3)
+    row = maker.make()
+    spans = {(int(a), int(b)) for a, b in row.spans if b > a}
+    said = {tuple(row.columns[0, a:b].tolist()) for a, b in spans}
+    assert said == {tuple(tokenizer.encode(word)) for word in ("¿Qué ", "año ", "será?")}
+    assert len(spans) == 3 * len(said)
+
+
 def test_a_row_fits_and_ends_speech_with_the_end_token(rows: RowMaker, folder: Path) -> None:
     tokenizer = Tokenizer(folder)
     for _ in range(20):
