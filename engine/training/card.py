@@ -51,7 +51,7 @@ _UNCHANGED = ["Unchanged from the model it was exported with."]
 
 def _voices(manifest: Mapping[str, Any]) -> Iterator[str]:
     yield from ("## Voices", "")
-    yield "Each is a blend of the teacher's styles, weighted as shown, under a name of our own: no person's voice."
+    yield "Each is a blend of the teacher's styles, weighted as shown, under a name of our own."
     yield from ("", "| voice | language | blend of styles | sentences |", "|---|---|---|---|")
     for voice, style in manifest["voices"].items():
         yield f"| {voice} | {LANGUAGES[language_of(voice)]} | {style} | {manifest['lines_of'][voice]:,} |"
@@ -71,13 +71,15 @@ def _stretches(facts: Mapping[str, Any]) -> Iterator[str]:
     chain = [*facts["earlier"], facts]
     for number, stretch in enumerate(chain, 1):
         yield from (*([f"Stretch {number}:", ""] if len(chain) > 1 else []), *_table(stretch["stretch"]))
-        yield f"| steps | {stretch['steps']} |"
+        yield f"| steps done | {stretch['steps']} |"
         yield f"| last losses | {json.dumps(stretch['log'][-1:])} |"
         yield from ([""] if number < len(chain) else [])
 
 
 def _table(rows: Mapping[str, Any]) -> list[str]:
-    return ["| | |", "|---|---|", *(f"| {name} | {_shown(value)} |" for name, value in rows.items())]
+    """Of what is known; None is left out."""
+    known = {name: value for name, value in rows.items() if value is not None}
+    return ["| | |", "|---|---|", *(f"| {name} | {_shown(value)} |" for name, value in known.items())]
 
 
 def _shown(value: Any) -> str:

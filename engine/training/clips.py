@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from engine.training.heldout import HeldOut
 __all__ = ["SpokenClip", "read_clips", "serving", "speak_through", "unpack_samples", "write_clip"]
 
 START_LIMIT_S = 120.0
+TOLD_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +72,25 @@ def serving(model: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "realtime", "serve", "--port", str(port), "--slots", "2", "--model", str(model)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ)
-    try:
-        deadline = time.monotonic() + START_LIMIT_S
-        while not _is_ready(port):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server of {model} did not become ready: {' '.join(command)}")
-            time.sleep(0.1)
-        yield f"ws://127.0.0.1:{port}/v1/tts/live"
-    finally:
-        process.terminate()
+    with TemporaryFile("w+") as told:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=told, env=os.environ)
         try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            deadline = time.monotonic() + START_LIMIT_S
+            while not _is_ready(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    told.seek(0)
+                    raise RuntimeError(
+                        f"the server of {model} did not become ready: {told.read()[-TOLD_CHARS:].strip()}"
+                    )
+                time.sleep(0.1)
+            yield f"ws://127.0.0.1:{port}/v1/tts/live"
+        finally:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _is_ready(port: int) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.training.clips import SpokenClip, read_clips, write_clip
+from engine.training.clips import SpokenClip, read_clips, serving, write_clip
 from engine.training.evaluate import TEACHERS, ClipScore, Figures, failed_gates, shape_of, summarise
 
 RATE_HZ = 24_000
@@ -112,3 +112,8 @@ def test_a_folder_of_clips_reads_as_it_was_written(tmp_path: Path) -> None:
         write_clip(tmp_path, clip, np.zeros(2400, np.int16), RATE_HZ)
     assert [asdict(clip) for clip in read_clips(tmp_path)] == [asdict(clip) for clip in clips]
     assert all((tmp_path / clip.file).exists() for clip in clips)
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="did not become ready: .*nothing is missing"), serving(tmp_path / "nothing"):
+        pass
