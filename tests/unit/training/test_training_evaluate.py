@@ -115,5 +115,8 @@ def test_a_folder_of_clips_reads_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="did not become ready: .*nothing is missing"), serving(tmp_path / "nothing"):
+    with (
+        pytest.raises(RuntimeError, match=r"did not become ready: .*nothing is missing"),
+        serving(tmp_path / "nothing"),
+    ):
         pass
