@@ -11,23 +11,24 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from realtime.runtime.delivery import Delivery
 from realtime.runtime.frames import Unpacker, pack
-from realtime.runtime.mailbox import Mailbox
+from realtime.runtime.mailbox import MailboxFull
 from realtime.runtime.worker import WorkItem
 
 __all__ = ["EncoderProcess"]
 
 log = logging.getLogger(__name__)
 
-INBOX_ITEMS = 65_536
+MAX_WAITING_BYTES = 256 << 20
+"""Of work that a process has not taken: a minute of sound of 40 streams."""
 START_S = 30.0
 END_S = 1.0
 PIPE_BYTES = 1 << 20
-"""Room for a second of sound of 24 streams: whoever sends it shall not wait for the reader's turn on a core."""
+"""Room for a second of sound of 24 streams, so that what is put is in the pipe at once, as a rule."""
 
 
 class EncoderProcess:
@@ -39,18 +40,22 @@ class EncoderProcess:
         """`on_end` hears why, once, if the process ends by itself."""
         self.name = name
         self._on_deliveries, self._on_end = on_deliveries, on_end
-        self._work: Mailbox[WorkItem] = Mailbox(INBOX_ITEMS)
-        self._feeder = threading.Thread(target=self._feed, name=f"kingfisher-{name}", daemon=True)
         self._process: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._waiting = bytearray()
+        """What the pipe had no room for."""
+        self._writing = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._source: asyncio.BaseTransport | None = None
-        self._is_stopping = False
+        self._is_over = False
 
     async def start(self) -> None:
         """Returns when the process can encode. Raises RuntimeError if it ends instead, TimeoutError if it does
         nothing."""
+        self._loop = asyncio.get_running_loop()
         source = os.fdopen(await asyncio.to_thread(self._spawn), "rb")
         deliveries = _Deliveries(self._on_deliveries, self._has_ended)
-        self._source, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: deliveries, source)
+        self._source, _ = await self._loop.connect_read_pipe(lambda: deliveries, source)
         async with asyncio.timeout(START_S):
             await deliveries.is_ready.wait()
         if deliveries.has_ended:
@@ -69,44 +74,67 @@ class EncoderProcess:
         finally:
             os.close(sink)
         assert self._process.stdin is not None
-        for descriptor in (source, self._process.stdin.fileno()):
+        self._pipe = self._process.stdin.fileno()
+        os.set_blocking(self._pipe, False)
+        for descriptor in (source, self._pipe):
             _widen(descriptor)
-        self._feeder.start()
         return source
 
-    def put(self, item: WorkItem, *, always: bool = False) -> None:
-        """Raises MailboxFull, unless `always`."""
-        self._work.put(item, always=always)
+    def put(self, items: Sequence[WorkItem], *, always: bool = False) -> None:
+        """Never waits: what the pipe has no room for is written by the event loop when it has. Raises MailboxFull if
+        too much waits already, unless `always`. What is put after the end is lost: its sessions are told of that."""
+        packed = pack(items)
+        with self._writing:
+            if self._is_over:
+                return
+            if self._waiting:
+                if len(self._waiting) > MAX_WAITING_BYTES and not always:
+                    raise MailboxFull(f"{self.name} has not taken {len(self._waiting) >> 20} MiB of work")
+                self._waiting += packed
+            elif left := packed[self._write(packed) :]:
+                self._waiting += left
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(self._wait_for_room)
+
+    def _wait_for_room(self) -> None:
+        with self._writing:
+            if self._waiting and not self._is_over:
+                assert self._loop is not None
+                self._loop.add_writer(self._pipe, self._go_on)
+
+    def _go_on(self) -> None:
+        with self._writing:
+            del self._waiting[: self._write(self._waiting)]
+            if not self._waiting:
+                assert self._loop is not None
+                self._loop.remove_writer(self._pipe)
+
+    def _write(self, data: bytes | bytearray) -> int:
+        """How much was taken. A broken pipe takes everything: the reader of its deliveries has noticed, too."""
+        try:
+            return os.write(self._pipe, data)
+        except BlockingIOError:
+            return 0
+        except BrokenPipeError:
+            return len(data)
 
     def stop(self) -> None:
         """Work under way is dropped."""
-        self._is_stopping = True
-        self._work.put(None, always=True)
+        with self._writing:
+            has_waiting, self._is_over = bool(self._waiting), True
+            self._waiting.clear()
+        if has_waiting and self._loop is not None:
+            self._loop.remove_writer(self._pipe)
         if self._source is not None:
             self._source.close()
         if self._process is not None:
+            assert self._process.stdin is not None
             self._process.kill()
-            self._feeder.join()
-            self._process.communicate()
-
-    def _feed(self) -> None:
-        """A thread of its own, so that nobody else waits for the pipe."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        pipe = self._process.stdin.fileno()
-        while True:
-            items = self._work.take_all(timeout_s=None)
-            left = memoryview(pack([item for item in items if item is not None]))
-            try:
-                while left:
-                    left = left[os.write(pipe, left) :]
-            except BrokenPipeError:  # the reader of its deliveries has noticed, too
-                return
-            if None in items:
-                return
+            self._process.stdin.close()
+            self._process.wait()
 
     def _has_ended(self) -> None:
-        if self._is_stopping:
+        if self._is_over:
             return
         assert self._process is not None
         try:

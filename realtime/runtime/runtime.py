@@ -132,19 +132,19 @@ class Runtime:
         is_close = isinstance(command, Close)
         self._inbox.put(command, always=is_close)
         if is_close:
-            self._encoder(command.session).put(Forget(command.session), always=True)
+            self._encoder(command.session).put([Forget(command.session)], always=True)
 
     def open_stream(self, session: SessionId, utterance: UtteranceId, output: OutputSpec) -> None:
         """A new container for the session, which begins with this utterance; call it before the utterance's Begin."""
-        self._encoder(session).put(OpenStream(session, utterance, output, self.engine.limits.sample_rate_hz))
+        self._encoder(session).put([OpenStream(session, utterance, output, self.engine.limits.sample_rate_hz)])
 
     def skip_to(self, session: SessionId, utterance: UtteranceId) -> None:
         """Barge-in: audio of earlier utterances that is still on its way is dropped."""
-        self._encoder(session).put(SkipTo(session, utterance))
+        self._encoder(session).put([SkipTo(session, utterance)])
 
     def close_stream(self, session: SessionId, utterance: UtteranceId) -> None:
         """Answered by StreamClosed."""
-        self._encoder(session).put(CloseStream(session, utterance))
+        self._encoder(session).put([CloseStream(session, utterance)])
 
     async def encode_reference(self, clip: bytes, transcript: str, name: str) -> Voice:
         """Raises engine.api.BadReference, MailboxFull, and whatever else goes wrong with this clip alone."""

@@ -67,10 +67,7 @@ class Forget:
 
 
 _Control = OpenStream | SkipTo | CloseStream | Forget
-_Item = _Control | Output
-
-WorkItem = _Control | list[Output] | None
-"""None asks the worker to end."""
+WorkItem = _Control | Output
 
 PIECE_SAMPLES = 4096
 """Of sound encoded at a time, about a millisecond of work: so long a first sound waits at the most. A chunk of eight
@@ -90,8 +87,9 @@ class _Voice:
 
 
 class Inbox(Protocol):
-    def take_all(self, timeout_s: float | None) -> list[WorkItem]:
-        """What has come in; with a timeout, waits so long for something (None: without end)."""
+    def take_all(self, timeout_s: float | None) -> list[WorkItem | None]:
+        """What has come in; with a timeout, waits so long for something (None: without end). None asks the worker to
+        end."""
         ...
 
 
@@ -104,7 +102,7 @@ class Worker:
     ) -> None:
         self._inbox, self._deliver, self._make_encoder = inbox, deliver, make_encoder
         self._voices: dict[SessionId, _Voice] = {}
-        self._waiting: OrderedDict[SessionId, deque[_Item]] = OrderedDict()
+        self._waiting: OrderedDict[SessionId, deque[WorkItem]] = OrderedDict()
         self._urgent: deque[SessionId] = deque()
         """Those whose listeners wait for a first sound that is here."""
         self._serving: SessionId | None = None
@@ -121,11 +119,12 @@ class Worker:
     def _take_in(self, timeout_s: float | None) -> bool:
         """False from the time that None came."""
         for item in self._inbox.take_all(timeout_s):
-            self._is_over = self._is_over or item is None
-            for one in item if isinstance(item, list) else () if item is None else (item,):
-                self._waiting.setdefault(one.session, deque()).append(one)
-                if isinstance(one, UnitAudio) and one.times is not None:
-                    self._urgent.append(one.session)
+            if item is None:
+                self._is_over = True
+                continue
+            self._waiting.setdefault(item.session, deque()).append(item)
+            if isinstance(item, UnitAudio) and item.times is not None:
+                self._urgent.append(item.session)
         return not self._is_over
 
     def _serve(self, session: SessionId) -> None:
@@ -144,7 +143,7 @@ class Worker:
             self._serve(session)
         self._serving, self._gives_way = under_way, True
 
-    def _do(self, item: _Item) -> list[Delivery]:
+    def _do(self, item: WorkItem) -> list[Delivery]:
         if isinstance(item, OpenStream | SkipTo | CloseStream | Forget):
             return self._control(item)
         return self._encode(item)

@@ -253,6 +253,26 @@ async def test_the_death_of_an_encoder_process_is_an_event_and_not_a_silence() -
         assert not runtime.is_healthy
 
 
+async def test_an_encoder_process_that_takes_nothing_holds_nobody_up_and_loses_nothing() -> None:
+    """More than its pipe holds waits while it is stopped; then all of it comes out."""
+    frames = 540
+    engine = NullEngine(slots=1, frames_of=lambda _: frames)
+    async with running(engine) as (runtime, heard):
+        begin(runtime, engine, 1)
+        await heard.until(lambda: bool(heard.of(1, Warm)))
+        for process in children_of(os.getpid()):
+            os.kill(process, signal.SIGSTOP)
+        say(runtime, 1, "A long speech.", frames=frames)
+        end(runtime, 1)
+        async with asyncio.timeout(DEADLINE_S):
+            while sum(len(plan.decode) for plan in engine.steps) < frames or runtime.sessions_speaking:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        for process in children_of(os.getpid()):
+            os.kill(process, signal.SIGCONT)
+        await heard.until(lambda: bool(heard.of(1, UtteranceDone)))
+        assert len(heard.pcm(1)) == frames * FRAME_SAMPLES
+
+
 async def test_a_warm_up_is_reported_once_with_its_voice() -> None:
     engine = NullEngine(slots=1)
     async with running(engine) as (runtime, heard):

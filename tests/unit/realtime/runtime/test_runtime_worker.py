@@ -26,7 +26,7 @@ class Bench:
         self.meanwhile: deque[list[UnitAudio]] = deque()
         self.pieces: list[int] = []
         self.delivered: list[UnitChunk] = []
-        self._inbox: Mailbox[WorkItem] = Mailbox(100)
+        self._inbox: Mailbox[WorkItem | None] = Mailbox(100)
         self._awaited = 0
         for session in (OLD, NEW, NEWER):
             self._inbox.put(OpenStream(session, UtteranceId(1), OutputSpec("pcm"), 24_000))
@@ -34,7 +34,8 @@ class Bench:
     def sessions_served(self, *sound: UnitAudio) -> list[SessionId]:
         """In the order in which their messages went out, one of each."""
         self._awaited = len(sound) + sum(map(len, self.meanwhile))
-        self._inbox.put(list(sound))
+        for one in sound:
+            self._inbox.put(one)
         Worker(self._inbox, self._deliver, lambda output, rate_hz: self).run()
         return [delivery.session for delivery in self.delivered]
 
@@ -46,7 +47,8 @@ class Bench:
     def encode(self, pcm: np.ndarray) -> list[AudioChunk]:
         self.pieces.append(len(pcm))
         if self.meanwhile:
-            self._inbox.put(list(self.meanwhile.popleft()))
+            for one in self.meanwhile.popleft():
+                self._inbox.put(one)
         return [AudioChunk(float(len(pcm)), pcm.tobytes())]
 
     drain = close = discard = lambda self: []
