@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from typing import Any
 
 import h11
@@ -16,7 +16,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from realtime.server.frames import SmallReads
 
-__all__ = ["TimedHttp", "abort"]
+__all__ = ["TimedHttp", "Waiting", "abort", "make_room"]
 
 BODY_S = 120.0
 """For a request's body: a clip of 16 MiB comes through 1.2 Mbit/s in that time."""
@@ -35,7 +35,27 @@ def abort(scope: MutableMapping[str, Any]) -> None:
     scope["state"][_ABORT]()
 
 
-class TimedHttp(H11Protocol):
+class Waiting:
+    """A connection that the server waits for."""
+
+    waits_until_s: float | None = None
+    """By the loop's clock; None: it has said what it wants."""
+
+    def give_up(self) -> None:
+        """End it at once."""
+        raise NotImplementedError
+
+
+def make_room(connections: Iterable[object]) -> None:
+    """End the oldest of those that are waited for, if they have become too many."""
+    waiting = [(c.waits_until_s, c) for c in connections if isinstance(c, Waiting) and c.waits_until_s is not None]
+    if len(waiting) > MAX_UNFINISHED:
+        _, oldest = min(waiting, key=lambda entry: entry[0])
+        oldest.waits_until_s = None  # its end takes a turn of the loop, and more may come meanwhile
+        oldest.give_up()
+
+
+class TimedHttp(H11Protocol, Waiting):
     def __init__(self, *, handshake_s: float, silence_s: float, max_unsent_bytes: int, **of_uvicorn: object) -> None:
         """`handshake_s`: from connecting, or from a request's first byte, to the end of its headers.
         `silence_s`: how long the far side of a WebSocket may take nothing before the kernel gives it up.
@@ -51,9 +71,10 @@ class TimedHttp(H11Protocol):
         super().connection_made(transport)
         self.app_state = {**self.app_state, _ABORT: transport.abort}
         self._watch()
-        waiting = [c for c in self.connections if isinstance(c, TimedHttp) and c._deadline is not None]
-        if len(waiting) > MAX_UNFINISHED:
-            min(waiting, key=lambda c: c._deadline.when() if c._deadline else 0.0).transport.abort()
+        make_room(self.connections)
+
+    def give_up(self) -> None:
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -92,9 +113,10 @@ class TimedHttp(H11Protocol):
         self._unwatch()
         if state in (_BEFORE_REQUEST, _IN_BODY) and not self.transport.is_closing():
             seconds = self._handshake_s if state is _BEFORE_REQUEST else BODY_S
-            self._waits_for, self._deadline = state, self.loop.call_later(seconds, self.transport.abort)
+            self._waits_for, self._deadline = state, self.loop.call_later(seconds, self.give_up)
+            self.waits_until_s = self._deadline.when()
 
     def _unwatch(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self._waits_for = None
+        self._deadline = self._waits_for = self.waits_until_s = None

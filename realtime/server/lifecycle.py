@@ -25,6 +25,7 @@ from realtime.runtime.slices import ask_for_short_slices
 from realtime.server.app import make_app
 from realtime.server.handshake import TimedHttp
 from realtime.server.hub import Hub
+from realtime.server.tls import TlsDoor, tls_context
 
 __all__ = ["serve"]
 
@@ -35,6 +36,11 @@ SWITCH_INTERVAL_S = 0.0005
 
 SEND_BUFFER_BYTES = 64 * 1024
 """Small on purpose: what lies in kernel buffers can neither be cancelled nor be told from sound that is heard."""
+
+UNTAKEN_STALLS = 20
+"""Times `stall_s`, ten minutes: an answer that its client takes nothing of for so long is dropped by the kernel, also
+when nobody here waits for it any more. Short of that it is cut where it was made (realtime.server.spoken); the kernel
+alone cannot tell a client that plays what it takes, and takes it in portions of minutes, from one that is gone."""
 
 FAILED_WORDS_S = 0.5
 """After the engine's death, for what sessions were told to reach them: a supervisor waits to start a new server."""
@@ -116,14 +122,15 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int,
     except OSError as error:
         log.critical("cannot listen on %s port %s: %s", config.host, config.port, error)
         return 1, True
+    try:
+        http = _protocol(config)
+    except OSError as error:
+        listening.close()
+        log.critical("the certificate %s with the key %s cannot be used: %s", config.tls_cert, config.tls_key, error)
+        return 1, True
     settings = uvicorn.Config(
         make_app(hub),
-        http=partial(  # type: ignore[arg-type]
-            TimedHttp,
-            handshake_s=config.handshake_s,
-            silence_s=2 * config.stall_s,
-            max_unsent_bytes=config.max_out_bytes,
-        ),
+        http=http,  # type: ignore[arg-type]
         ws="websockets-sansio",
         ws_max_size=config.max_message_bytes + 1,
         ws_ping_interval=config.ping_s,
@@ -133,16 +140,7 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int,
         access_log=False,
         log_config=None,
         timeout_graceful_shutdown=5,
-        ssl_certfile=config.tls_cert or None,
-        ssl_keyfile=config.tls_key or None,
-        ssl_keyfile_password="none",  # else a key that has one would wait for it at the terminal
     )
-    try:
-        settings.load()
-    except OSError as error:  # ssl's errors are of this kind
-        listening.close()
-        log.critical("the certificate %s with the key %s cannot be used: %s", config.tls_cert, config.tls_key, error)
-        return 1, True
     server = _Server(settings, hub)
     loading = asyncio.create_task(_load(hub, server, load, listening), name="load")
     try:
@@ -152,6 +150,20 @@ async def _serve(config: ServerConfig, load: Callable[[], Engine]) -> tuple[int,
         loading.cancel()
         has_ended = not is_loading and hub.close(FAILED_STOP_S if server.has_failed else STOP_S)
     return 1 if server.has_failed else 0, has_ended
+
+
+def _protocol(config: ServerConfig) -> Callable[..., asyncio.Protocol]:
+    """What uvicorn makes for a connection. Raises OSError where the certificate cannot be used."""
+    http = partial(
+        TimedHttp,
+        handshake_s=config.handshake_s,
+        silence_s=2 * config.stall_s,
+        max_unsent_bytes=config.max_out_bytes,
+    )
+    if not config.tls_cert:
+        return http
+    context = tls_context(config.tls_cert, config.tls_key)
+    return partial(TlsDoor, context=context, handshake_s=config.handshake_s, http=http)
 
 
 async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening: socket.socket) -> None:
@@ -203,6 +215,8 @@ def _listen(config: ServerConfig) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(UNTAKEN_STALLS * config.stall_s * 1000))
     listening.bind((config.host, config.port))
     listening.listen(1024)
     listening.setblocking(False)

@@ -125,12 +125,8 @@ class _Listener:
         it was sent."""
 
         async def watched(message: Message) -> None:
-            t = time.monotonic()
-            p = self._patience_s()
-            async with asyncio.timeout(p):
+            async with asyncio.timeout(self._patience_s()):
                 await send(message)
-            if time.monotonic() - t > 5:
-                log.warning("blocked %.1f of %.1f", time.monotonic() - t, p)
 
         return watched
 

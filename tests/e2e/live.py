@@ -7,6 +7,7 @@ import json
 import queue
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -33,10 +34,11 @@ DEADLINE_S = 15.0
 
 
 class Server:
-    """`log` holds every line of the process so far."""
+    """`log` holds every line of the process so far. A server with TLS is met with `trust`."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
+        self.trust: ssl.SSLContext | None = None
         self.log: list[str] = []
         self._address: queue.Queue[int | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -78,9 +80,10 @@ class Server:
     # ---- HTTP ----------------------------------------------------------------------------------------
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> tuple[int, str, dict[str, str]]:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers=headers or {})
+        secure = "s" if self.trust else ""
+        request = urllib.request.Request(f"http{secure}://127.0.0.1:{self.port}{path}", headers=headers or {})
         try:
-            with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+            with urllib.request.urlopen(request, timeout=DEADLINE_S, context=self.trust) as answer:
                 return answer.status, answer.read().decode(), dict(answer.headers)
         except urllib.error.HTTPError as refusal:
             with refusal:
@@ -109,14 +112,18 @@ class Server:
     def rss_bytes(self) -> int:
         return rss_bytes(self.process.pid)
 
+    def descriptors(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
     # ---- WebSocket -----------------------------------------------------------------------------------
 
     def url(self, query: str = "") -> str:
-        return f"ws://127.0.0.1:{self.port}/v1/tts/live" + (f"?{query}" if query else "")
+        secure = "s" if self.trust else ""
+        return f"ws{secure}://127.0.0.1:{self.port}/v1/tts/live" + (f"?{query}" if query else "")
 
     @asynccontextmanager
     async def caller(self, query: str = "", **options: Any) -> AsyncIterator[Caller]:
-        options = {"max_size": None, "open_timeout": DEADLINE_S, "close_timeout": 2.0} | options
+        options = {"max_size": None, "open_timeout": DEADLINE_S, "close_timeout": 2.0, "ssl": self.trust} | options
         async with connect(self.url(query), **options) as socket:
             yield Caller(socket)
 

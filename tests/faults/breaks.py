@@ -358,4 +358,24 @@ FAULTS += (
         "elif now >= (session.queued_since_s or 0.0) + self._queue_s:", "elif False:",
         "tests/property/test_scheduler_laws.py::TestSchedulerWithABoundedWait",
     ),
+    Fault(
+        "tls", 0, "realtime/server/tls.py",
+        "                ssl_handshake_timeout=self._handshake_s,\n", "",
+        "tests/faults/test_faults_tls.py::test_a_handshake_that_is_not_finished_has_an_end",
+    ),
+    Fault(
+        "tls", 0, "realtime/server/tls.py",
+        "        make_room(self._connections)\n", "",
+        "tests/faults/test_faults_tls.py::test_unfinished_handshakes_are_bounded_and_keep_nobody_out",
+    ),
+    Fault(
+        "tls", 0, "realtime/server/tls.py",
+        "            transport.set_write_buffer_limits(UNSENT_BYTES)\n", "",
+        "tests/faults/test_faults_tls.py::test_sound_over_tls_is_handed_over_as_it_is_taken",
+    ),
+    Fault(
+        "tls", 0, "realtime/server/lifecycle.py",
+        'if hasattr(socket, "TCP_USER_TIMEOUT"):', "if False:",
+        "tests/faults/test_faults_tls.py::test_an_answer_that_nobody_takes_has_an_end",
+    ),
 )  # fmt: skip
