@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from realtime.runtime.delivery import Delivery
@@ -28,8 +29,10 @@ READ_BYTES = 1 << 20
 class _Input:
     """Standard input as a worker's inbox. What is not taken stays in the pipe, and holds up the sender."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._unpacker = descriptor, Unpacker()
+    def __init__(self, descriptor: int, answer: Callable[[], None]) -> None:
+        """`answer` is called for an empty piece of work, by which the server asks whether anybody is there."""
+        self._descriptor, self._answer = descriptor, answer
+        self._unpacker = Unpacker()
 
     def take_all(self, timeout_s: float | None) -> list[Any]:
         """None is among the items when the server has closed its end."""
@@ -38,7 +41,10 @@ class _Input:
                 return []
             if not (piece := os.read(self._descriptor, READ_BYTES)):
                 return [None]
-            items = [item for batch in self._unpacker.push(piece) for item in batch]
+            batches = self._unpacker.push(piece)
+            if [] in batches:
+                self._answer()
+            items = [item for batch in batches for item in batch]
             if items or timeout_s is not None:
                 return items
 
@@ -46,6 +52,9 @@ class _Input:
 class _Output:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+
+    def answer(self) -> None:
+        self.deliver([])
 
     def deliver(self, deliveries: list[Delivery]) -> None:
         left = memoryview(pack(deliveries))
@@ -62,8 +71,8 @@ def main(descriptor: int) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", level=logging.INFO)
     step_back(NICENESS)
     output = _Output(descriptor)
-    output.deliver([])  # ready
-    Worker(_Input(sys.stdin.fileno()), output.deliver).run()
+    output.answer()  # ready
+    Worker(_Input(sys.stdin.fileno(), output.answer), output.deliver).run()
 
 
 if __name__ == "__main__":

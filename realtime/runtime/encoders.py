@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -48,13 +49,15 @@ class EncoderProcess:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._source: asyncio.BaseTransport | None = None
         self._is_over = False
+        self.asked_s = math.inf
+        """When it was asked whether it is at work, if it has not answered yet."""
 
     async def start(self) -> None:
         """Returns when the process can encode. Raises RuntimeError if it ends instead, TimeoutError if it does
         nothing."""
         self._loop = asyncio.get_running_loop()
         source = os.fdopen(await asyncio.to_thread(self._spawn), "rb")
-        deliveries = _Deliveries(self._on_deliveries, self._has_ended)
+        deliveries = _Deliveries(self._on_deliveries, self._has_answered, self._has_ended)
         self._source, _ = await self._loop.connect_read_pipe(lambda: deliveries, source)
         async with asyncio.timeout(START_S):
             await deliveries.is_ready.wait()
@@ -95,6 +98,15 @@ class EncoderProcess:
                 self._waiting += left
                 assert self._loop is not None
                 self._loop.call_soon_threadsafe(self._wait_for_room)
+
+    def ask(self, now: float) -> None:
+        """An empty piece of work, which is answered by an empty delivery as soon as it is read."""
+        if self.asked_s == math.inf:
+            self.asked_s = now
+            self.put([], always=True)
+
+    def _has_answered(self) -> None:
+        self.asked_s = math.inf
 
     def _wait_for_room(self) -> None:
         with self._writing:
@@ -145,16 +157,22 @@ class EncoderProcess:
 
 
 class _Deliveries(asyncio.Protocol):
-    def __init__(self, on_deliveries: Callable[[list[Delivery]], None], on_end: Callable[[], None]) -> None:
-        self._on_deliveries, self._on_end = on_deliveries, on_end
+    def __init__(
+        self,
+        on_deliveries: Callable[[list[Delivery]], None],
+        on_answer: Callable[[], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._on_deliveries, self._on_answer, self._on_end = on_deliveries, on_answer, on_end
         self._unpacker = Unpacker()
         self.is_ready = asyncio.Event()
         self.has_ended = False
 
     def data_received(self, data: bytes) -> None:
         batches: list[list[Delivery]] = self._unpacker.push(data)
-        if batches:
+        if [] in batches:
             self.is_ready.set()
+            self._on_answer()
         if deliveries := [delivery for batch in batches for delivery in batch]:
             self._on_deliveries(deliveries)
 

@@ -108,8 +108,13 @@ class Runtime:
         return self._failure is None and bool(self._threads) and not is_stale
 
     def silent_s(self, now: float) -> float:
-        """How long ago the decode thread came round."""
-        return now - self._decode.heartbeat_s
+        """How long ago the decode thread came round, or an encoder process was asked that has not answered."""
+        return now - min(self._decode.heartbeat_s, *(process.asked_s for process in self._encoders))
+
+    def ask_encoders(self, now: float) -> None:
+        """Whether they are at work: see `silent_s`."""
+        for process in self._encoders:
+            process.ask(now)
 
     def _guarded(self, name: str, run: Callable[[], None]) -> None:
         try:

@@ -322,6 +322,7 @@ class Hub:
         """About once a second: members look at the clock, and so does the watch over the engine."""
         for member in list(self._members):
             member.tick(now)
+        self.runtime.ask_encoders(now)
         if self.runtime.silent_s(now) <= HUNG_S:
             self._silent_since_s = None
         elif self._silent_since_s is None:

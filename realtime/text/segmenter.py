@@ -116,7 +116,7 @@ class Segmenter:
             if mark is None:
                 return None
             end = mark.end
-            if end > limit and is_worded:
+            if end > limit and index:
                 return index  # a tag that crosses the limit begins the next unit
             is_worded = is_worded or is_speakable(text[index:end])
             if is_worded and mark.kind is Kind.SENTENCE:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -271,6 +272,25 @@ async def test_an_encoder_process_that_takes_nothing_holds_nobody_up_and_loses_n
             os.kill(process, signal.SIGCONT)
         await heard.until(lambda: bool(heard.of(1, UtteranceDone)))
         assert len(heard.pcm(1)) == frames * FRAME_SAMPLES
+
+
+async def test_an_encoder_process_that_does_not_answer_is_silence() -> None:
+    engine = NullEngine(slots=1)
+    async with running(engine) as (runtime, heard):
+        begin(runtime, engine, 1)
+        await heard.until(lambda: bool(heard.of(1, Warm)))
+        for process in children_of(os.getpid()):
+            os.kill(process, signal.SIGSTOP)
+        asked_s = time.monotonic() - 1_000.0
+        runtime.ask_encoders(asked_s)
+        await asyncio.sleep(0.2)
+        assert runtime.silent_s(asked_s + 9.0) == pytest.approx(9.0)
+        assert not runtime.is_healthy
+        for process in children_of(os.getpid()):
+            os.kill(process, signal.SIGCONT)
+        async with asyncio.timeout(DEADLINE_S):
+            while not runtime.is_healthy:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 async def test_a_warm_up_is_reported_once_with_its_voice() -> None:

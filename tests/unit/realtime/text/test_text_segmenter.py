@@ -117,6 +117,14 @@ def test_a_tag_that_crosses_the_limit_begins_the_next_unit() -> None:
     assert units == [("word " * 18).strip(), f"{tag} end"]
 
 
+def test_a_tag_that_crosses_the_limit_does_not_take_what_says_nothing_along() -> None:
+    segmenter = Segmenter(100)
+    tag = "[" + 90 * "x" + "]"
+    units = segmenter.feed(10 * "\0" + tag + " Then it goes on.") + segmenter.flush()
+    assert units[0].text.startswith(tag)
+    assert all(len(unit.text) <= 100 for unit in units)
+
+
 def test_a_tag_that_never_closes_does_not_hold_the_text_for_ever() -> None:
     assert Segmenter().feed("Go [on and " + "on and on. " * 30) != []
 
