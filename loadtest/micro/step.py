@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +18,7 @@ import torch
 
 from engine.cuda.load import make_random_backend
 from engine.cuda.random_model import S2_PRO
-from engine.gate.decode_speed import WINDOW_STEPS, measure, prepare, prompt
+from engine.gate.decode_speed import WINDOW_STEPS, measure, prepare
 
 CODEBOOKS = S2_PRO.num_codebooks
 
@@ -61,16 +60,7 @@ def main() -> None:
                 f"   prefill {options.context} tokens {1000 * prefill_s:.2f} ms",
                 flush=True,
             )
-        prefill_short = []
-        columns = prompt(64, CODEBOOKS, 3)
-        for _ in range(5):
-            torch.cuda.synchronize()
-            began = time.perf_counter()
-            backend.prefill(0, columns, 400)
-            torch.cuda.synchronize()
-            prefill_short.append(1000 * (time.perf_counter() - began))
-        print(f"  64 tokens behind a prefix of 400: {statistics.median(prefill_short):.2f} ms")
-        results[precision] = {"ready_s": ready_s, "table": table, "prefill_64_ms": prefill_short}
+        results[precision] = {"ready_s": ready_s, "table": table}
         backend.close()
         del backend
         torch.cuda.empty_cache()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from realtime.runtime.delivery import Delivery
-from realtime.runtime.frames import Unpacker, pack
+from realtime.runtime.pipe import Unpacker, pack
 from realtime.runtime.slices import step_back
 from realtime.runtime.worker import Worker
 

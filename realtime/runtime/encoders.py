@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from realtime.runtime.delivery import Delivery
-from realtime.runtime.frames import Unpacker, pack
 from realtime.runtime.mailbox import MailboxFull
+from realtime.runtime.pipe import Unpacker, pack
 from realtime.runtime.worker import WorkItem
 
 __all__ = ["EncoderProcess"]
@@ -29,7 +29,7 @@ MAX_WAITING_BYTES = 256 << 20
 START_S = 30.0
 END_S = 1.0
 PIPE_BYTES = 1 << 20
-"""Room for a second of sound of 24 streams, so that what is put is in the pipe at once, as a rule."""
+"""Room for a second of sound of twenty streams at 24 kHz, so that what is put is in the pipe at once, as a rule."""
 
 
 class EncoderProcess:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, MutableMapping
 from typing import Any
 
@@ -35,15 +36,15 @@ def abort(scope: MutableMapping[str, Any]) -> None:
     scope["state"][_ABORT]()
 
 
-class Waiting:
+class Waiting(ABC):
     """A connection that the server waits for."""
 
     waits_until_s: float | None = None
     """By the loop's clock; None: it has said what it wants."""
 
+    @abstractmethod
     def give_up(self) -> None:
         """End it at once."""
-        raise NotImplementedError
 
 
 def make_room(connections: Iterable[object]) -> None:

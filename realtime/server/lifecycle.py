@@ -179,7 +179,7 @@ async def _load(hub: Hub, server: _Server, load: Callable[[], Engine], listening
     gc.freeze()
     try:
         await hub.open(engine)
-    except (OSError, RuntimeError, TimeoutError) as error:
+    except (OSError, RuntimeError) as error:  # TimeoutError is one of the first
         log.critical("the encoders could not be started: %s", error)
         server.has_failed = server.should_exit = True
         return
