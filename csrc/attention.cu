@@ -165,41 +165,46 @@ struct CombineParams {
 };
 
 constexpr int COMBINE_THREADS = 1024;
+constexpr int SPLITS_AHEAD = 6;
 
-// Shared: reduce [32], stats [splits, H, 2], weights [splits, H]. A thread makes four neighbouring values.
+// A thread makes four neighbouring values, which are of one head, and reads several splits before it waits for one. Shared:
+// reduce [32].
 KF_KERNEL(attention_combine, CombineParams, COMBINE_THREADS) {
     KF_SHARED(shared);
-    float* scratch = reinterpret_cast<float*>(shared);
-    float2* stats = reinterpret_cast<float2*>(scratch + 32);
-    float* weights = reinterpret_cast<float*>(stats + p.splits * p.heads);
     long long row = blockIdx.x;
-    int width = p.heads * D;
-    const float2* all = reinterpret_cast<const float2*>(p.stats) + row * p.splits * p.heads;
-    for (int i = threadIdx.x; i < p.splits * p.heads; i += COMBINE_THREADS) stats[i] = all[i];
-    __syncthreads();
-    for (int head = threadIdx.x; head < p.heads; head += COMBINE_THREADS) {
-        float largest = -KF_INFINITY, total = 0.0f;
-        for (int s = 0; s < p.splits; s++) largest = fmaxf(largest, stats[s * p.heads + head].x);
-        // A split without keys has a largest score of -infinity, hence weight 0.
-        for (int s = 0; s < p.splits; s++) total += exp2f(stats[s * p.heads + head].x - largest) * stats[s * p.heads + head].y;
-        for (int s = 0; s < p.splits; s++)
-            weights[s * p.heads + head] = exp2f(stats[s * p.heads + head].x - largest) / total;
-    }
-    __syncthreads();
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    int i = 4 * threadIdx.x;
+    int width = p.heads * D, i = 4 * threadIdx.x;
     bool inside = i < width;
-    const float* partial = p.partial + row * p.splits * width;
-    if (inside) {
-#pragma unroll 8
-        for (int s = 0; s < p.splits; s++) {
-            float weight = weights[s * p.heads + i / D];
-            float4 part = *reinterpret_cast<const float4*>(partial + static_cast<long long>(s) * width + i);
-            sum = make_float4(sum.x + weight * part.x, sum.y + weight * part.y, sum.z + weight * part.z,
-                              sum.w + weight * part.w);
+    const float2* stats = reinterpret_cast<const float2*>(p.stats) + row * p.splits * p.heads + i / D;
+    const float* partial = p.partial + row * p.splits * width + i;
+    float largest = -3.0e38f, total = 0.0f;
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (int first = 0; inside && first < p.splits; first += SPLITS_AHEAD) {
+        float2 stat[SPLITS_AHEAD];
+        float4 part[SPLITS_AHEAD];
+#pragma unroll
+        for (int s = 0; s < SPLITS_AHEAD; s++) {
+            bool exists = first + s < p.splits;
+            long long split = first + s;
+            stat[s] = exists ? stats[split * p.heads] : make_float2(-KF_INFINITY, 0.0f);
+            part[s] = exists ? *reinterpret_cast<const float4*>(partial + split * width) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+        float before = largest;
+#pragma unroll
+        for (int s = 0; s < SPLITS_AHEAD; s++) largest = fmaxf(largest, stat[s].x);
+        sum = scaled(sum, exp2f(before - largest));
+        total *= exp2f(before - largest);
+#pragma unroll
+        for (int s = 0; s < SPLITS_AHEAD; s++) {
+            // A split without keys has a largest score of -infinity, hence weight 0.
+            float weight = exp2f(stat[s].x - largest);
+            total += weight * stat[s].y;
+            sum = make_float4(sum.x + weight * part[s].x, sum.y + weight * part[s].y, sum.z + weight * part[s].z,
+                              sum.w + weight * part[s].w);
         }
     }
+    if (inside) sum = scaled(sum, 1.0f / total);
     float to_fp8 = 0.0f;
-    if (p.out_fp8) to_fp8 = fp8_scale(block_max<COMBINE_THREADS>(largest_of(sum), scratch), p.out_scale + row);
+    if (p.out_fp8)
+        to_fp8 = fp8_scale(block_max<COMBINE_THREADS>(largest_of(sum), reinterpret_cast<float*>(shared)), p.out_scale + row);
     if (inside) store_quad(sum, row, width, i, p.out_bf16, p.out_fp8, to_fp8);
 }

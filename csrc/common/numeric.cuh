@@ -64,6 +64,8 @@ KF_DEVICE float block_sum(float value, float* scratch) { return block_reduce<thr
 template <int threads>
 KF_DEVICE float block_max(float value, float* scratch) { return block_reduce<threads, true>(value, scratch); }
 
+KF_DEVICE float4 scaled(float4 v, float by) { return make_float4(v.x * by, v.y * by, v.z * by, v.w * by); }
+
 KF_DEVICE float largest_of(float4 v) {
     return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
 }

@@ -352,5 +352,4 @@ def attend(
     width = heads * head_dim
     combine = _CombineParams(pointer(partial), pointer(stats), *_output(out, rows, width), heads, splits)
     assert width <= 4 * COMBINE_THREADS, "one thread makes four values of a row"
-    shared_bytes = REDUCE_SCRATCH_BYTES + 12 * splits * heads
-    kernels.launch(combine_spec, (rows, 1, 1), combine, shared_bytes=shared_bytes)
+    kernels.launch(combine_spec, (rows, 1, 1), combine, shared_bytes=REDUCE_SCRATCH_BYTES)

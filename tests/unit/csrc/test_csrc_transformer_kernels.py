@@ -168,7 +168,7 @@ def bits(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kv_fp8", [False, True])
 @pytest.mark.parametrize("fp8", [False, True])
-@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("splits", [1, 3, 8])
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(6, 2, 64), (8, 2, 128)])
 def test_attend_appends_and_attends_to_ragged_slots(
     kernels: EmulatedKernels,
@@ -238,7 +238,7 @@ def test_attend_appends_and_attends_to_ragged_slots(
 
 
 @pytest.mark.parametrize("kv_fp8", [False, True])
-@pytest.mark.parametrize("splits", [1, 4])
+@pytest.mark.parametrize("splits", [1, 4, 8])
 @pytest.mark.parametrize(("start", "count", "padding"), [(0, 21, 0), (37, 9, 7), (150, 1, 3)])
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(2, 2, 64), (6, 2, 64), (8, 2, 128), (8, 1, 64)])
 def test_rows_of_one_slot_attend_as_each_would_alone(
