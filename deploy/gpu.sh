@@ -28,7 +28,7 @@ seconds=${SECONDS_A_LEVEL:-10}
 export PYTHONUNBUFFERED=1 PYTHONPATH="$PWD:$PWD/clients/python${PYTHONPATH:+:$PYTHONPATH}"
 
 laws() {
-    "$python" -m pytest -q -p no:cacheprovider tests/integration/test_engine_contract.py -k cuda
+    "$python" -m pytest -q -c tests/gpu/pytest.ini --rootdir=. tests/integration/test_engine_contract.py -k cuda
     "$python" -m pytest -q -c tests/gpu/pytest.ini --rootdir=. tests/gpu --ignore=tests/gpu/test_gpu_faults.py
 }
 

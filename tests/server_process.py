@@ -84,7 +84,9 @@ def server_process(
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "clients" / "python")])
+    paths = os.pathsep.join(
+        [str(ROOT), str(ROOT / "clients" / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "server.log"
         with log.open("wb") as out:
