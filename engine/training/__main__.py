@@ -249,7 +249,7 @@ def _evaluate_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", type=Path, help="speak the held-out sentences through a server of this model first")
     parser.add_argument("--voices", nargs="+", default=["willow"])
-    parser.add_argument("--language", choices=("en", "es", "fr"), default="en", help="of the held-out sentences")
+    parser.add_argument("--language", choices=("en", "es", "fr"), default="en", help="of what is heard")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--reference", type=Path, help="the teacher's clips of the same voices, for similarity")
     parser.add_argument("--figures", type=Path, help="write them here as JSON")
@@ -266,7 +266,7 @@ def _evaluate(options: argparse.Namespace) -> int:
                 url, options.clips, held_out(options.language), options.voices, options.seeds, options.language
             )
     if options.samples:
-        unpack_samples(options.samples, options.clips)
+        unpack_samples(options.samples, options.clips, options.language)
         options.clips, options.reference = options.clips / "codec", options.clips / "original"
     figures = summarise(score_folder(options.clips, options.reference, options.language), options.language)
     text = json.dumps(asdict(figures), indent=1)

@@ -19,6 +19,7 @@ from tempfile import TemporaryFile
 import numpy as np
 import numpy.typing as npt
 
+from engine.training.further import language_of
 from engine.training.heldout import HeldOut
 
 __all__ = ["SpokenClip", "read_clips", "serving", "speak_through", "unpack_samples", "write_clip"]
@@ -55,14 +56,25 @@ def read_clips(folder: Path) -> list[SpokenClip]:
     return [SpokenClip(**json.loads(line)) for line in (folder / "clips.jsonl").read_text().splitlines()]
 
 
-def unpack_samples(file: Path, folder: Path) -> None:
-    """What `codec` left for the recognisers: folders `original` and `codec`, the same clips in both."""
+def unpack_samples(file: Path, folder: Path, language: str = "en") -> None:
+    """What `codec` left for the recognisers: folders `original` and `codec`, the same clips in both. Only those in the
+    language: a recogniser told another one makes words up. Clips that the folder has are kept.
+
+    Raises ValueError if there is none.
+    """
     with np.load(file) as arrays:
         held = {name: arrays[name] for name in arrays.files}
-    for key in (name.removeprefix("clip/") for name in held if name.startswith("clip/")):
-        spoken, voice = map(str, held[f"clip/{key}"])
-        for kind in ("original", "codec"):
-            write_clip(folder / kind, SpokenClip(key, kind, spoken, voice, 0), held[f"{kind}/{key}"], int(held["rate"]))
+    said = {name.removeprefix("clip/"): map(str, held[name]) for name in held if name.startswith("clip/")}
+    wanted = [(key, spoken, voice) for key, (spoken, voice) in said.items() if language_of(voice) == language]
+    if not wanted:
+        raise ValueError(f"{file} has no clip in {language}")
+    for kind in ("original", "codec"):
+        at = folder / kind
+        has = {clip.file for clip in read_clips(at)} if (at / "clips.jsonl").exists() else set()
+        for key, spoken, voice in wanted:
+            clip = SpokenClip(key, kind, spoken, voice, 0)
+            if clip.file not in has:
+                write_clip(at, clip, held[f"{kind}/{key}"], int(held["rate"]))
 
 
 @contextmanager

@@ -43,15 +43,23 @@ def named_voices(language: str) -> Mapping[str, str]:
 
 
 def language_of(voice: str) -> str:
-    """The tag of the language that a named voice speaks."""
-    return next((tag for tag, taught in FURTHER.items() if voice in taught.voices), "en")
+    """The tag of the language that a voice of the corpus speaks, be it named or a blend."""
+    for tag, taught in FURTHER.items():
+        if voice in taught.voices or voice.startswith(_blends_of(tag)):
+            return tag
+    return "en"
+
+
+def _blends_of(language: str) -> str:
+    """What the names of its blends begin with."""
+    return f"blend-{language}-"
 
 
 def assign_further(spelled: Iterable[list], language: str, seed: int) -> list[CorpusLine]:
     """Each spelled-out sentence, `[text, phonemes, at]`, gets a voice and a pace. Blends are called `blend-es-07`, so
     that corpora of several languages can be mixed."""
     chance, taught = random.Random(seed), FURTHER[language]
-    styles = {f"blend-{language}-{number:02}": _blend(chance, taught) for number in range(BLENDS)}
+    styles = {f"{_blends_of(language)}{number:02}": _blend(chance, taught) for number in range(BLENDS)}
     blends, named = list(styles), list(taught.voices)
     styles |= taught.voices
     lines = []

@@ -12,7 +12,7 @@ import pytest
 
 from engine.training import data
 from engine.training.corpus import CorpusLine, read_corpus, write_corpus
-from engine.training.further import FURTHER, assign_further
+from engine.training.further import FURTHER, assign_further, language_of
 from engine.training.phonemes import Spelled, traced
 from engine.training.texts import MAX_CHARS, agent_sentences, short_replies
 from engine.training.verses import bible_sentences
@@ -98,6 +98,7 @@ def test_every_line_gets_a_voice_whose_accent_is_native(language: str) -> None:
     assert {line.voice for line in lines} >= set(taught.voices)
     for line in lines:
         assert line.voice in taught.voices or line.voice.startswith(f"blend-{language}-")
+        assert language_of(line.voice) == language
         weights = {name: float(weight) for name, weight in (part.split(":") for part in line.style.split("+"))}
         assert max(weights[name] for name in taught.natives if name in weights) == max(weights.values())
         assert line.words == [(0, 4), (6, 1)]

@@ -191,13 +191,30 @@ def test_a_stretch_remembers_those_that_it_goes_on_from(machine: Path) -> None:
     assert [stretch["steps"] for stretch in (*facts["earlier"], facts)] == [1, 2, 1]
 
 
-def test_samples_become_two_folders_of_the_same_clips(machine: Path, tmp_path: Path) -> None:
-    arrays = {"rate": np.asarray(24_000), "clip/codec-0": np.asarray(["An owl.", "willow"])}
-    arrays |= {"original/codec-0": np.full(600, 5, np.int16), "codec/codec-0": np.full(600, 7, np.int16)}
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    """An English and a French clip, as `codec` leaves them; French is spoken by a blend."""
+    arrays = {"rate": np.asarray(24_000)}
+    for key, said in {"codec-0": ["An owl.", "willow"], "codec-1": ["Un hibou.", "blend-fr-07"]}.items():
+        arrays |= {f"clip/{key}": np.asarray(said)}
+        arrays |= {f"original/{key}": np.full(600, 5, np.int16), f"codec/{key}": np.full(600, 7, np.int16)}
     np.savez(tmp_path / "samples.npz", **arrays)
-    unpack_samples(tmp_path / "samples.npz", tmp_path / "clips")
-    assert [clip.spoken for kind in ("original", "codec") for clip in read_clips(tmp_path / "clips" / kind)] == [
-        "An owl.",
-        "An owl.",
-    ]
-    assert (tmp_path / "clips" / "codec" / read_clips(tmp_path / "clips" / "codec")[0].file).exists()
+    return tmp_path / "samples.npz"
+
+
+@pytest.mark.parametrize(("language", "spoken"), [("en", "An owl."), ("fr", "Un hibou.")])
+def test_samples_become_two_folders_of_the_same_clips(
+    samples: Path, tmp_path: Path, language: str, spoken: str
+) -> None:
+    """Only those that the recogniser is told to hear; a second run, which goes on, adds none."""
+    for _ in range(2):
+        unpack_samples(samples, tmp_path / "clips", language)
+    for kind in ("original", "codec"):
+        clips = read_clips(tmp_path / "clips" / kind)
+        assert [clip.spoken for clip in clips] == [spoken]
+        assert (tmp_path / "clips" / kind / clips[0].file).exists()
+
+
+def test_samples_without_the_language_are_refused(samples: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no clip in es"):
+        unpack_samples(samples, tmp_path / "clips", "es")
