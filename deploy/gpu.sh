@@ -14,6 +14,7 @@
 #   closed     the server with s2-pro-random: closed loop, c = 1 to 128; leads of 3 s, then without pacing
 #   talkers    the same: 64 and 256 real-time talkers who begin within a turn's length
 #   ten        the same: 64 talkers for ten minutes
+#   paced      the same: 64 talkers with a lead of 0.4 s, for the jitter
 #   open       the same: open loop
 #   bundled    the server with the bundled voice
 # The load tests need libopus where the loader finds it. PYTHON and PORT may be set; SECONDS_A_LEVEL too (default 10).
@@ -101,6 +102,8 @@ talkers() { serve "${full_size[@]}" -- load talkers --mode talkers -n 64 256 --r
 
 ten() { serve "${full_size[@]}" -- load ten --mode talkers -n 64 --ramp-s 15 --seconds 600 --processes 4; }
 
+paced() { serve "${full_size[@]}" -- load paced --mode talkers -n 64 --ramp-s 15 --seconds 30 --max-lead-s 0.4 --processes 4; }
+
 open() { serve "${full_size[@]}" -- load open --mode open -n 4 8 16 32 --processes 4; }
 
 bundled() { serve --device cuda --slots 16 -- load bundled --mode talkers -n 1 8; }
@@ -108,7 +111,7 @@ bundled() { serve --device cuda --slots 16 -- load bundled --mode talkers -n 1 8
 status=0
 for part in "$@"; do
     case "$part" in
-        laws | faults | gates | prefill | step | schemes | codec | start | sanitize | closed | talkers | ten | open | bundled) ;;
+        laws | faults | gates | prefill | step | schemes | codec | start | sanitize | closed | talkers | ten | paced | open | bundled) ;;
         *) echo "there is no part $part" >&2; exit 2 ;;
     esac
     began=$(date +%s)

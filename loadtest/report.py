@@ -61,7 +61,7 @@ def summarise(load: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
     for limit in (20, 50, 100):
         result[f"c{limit}"] = sum(u <= limit for u in underruns) / len(good) if good else float("nan")
     result["min_slack_p1_ms"] = percentile([row["min_slack_ms"] for row in good if row["min_slack_ms"] is not None], 1)
-    result["jitter_p50_ms"] = percentile([row["jitter_ms"] for row in good], 50)
+    result |= {f"jitter_p{p}_ms": percentile([row["jitter_ms"] for row in good], p) for p in (50, 99)}
     if sounds := [row["sound"] for row in good if "sound" in row]:
         result["leading_silence_p50_ms"] = percentile([sound["leading_silence_ms"] for sound in sounds], 50)
         audible = [row["ttfa_ms"] + row["sound"]["leading_silence_ms"] for row in good if "sound" in row]

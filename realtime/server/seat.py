@@ -18,6 +18,7 @@ from realtime.runtime.delivery import Delivery, StreamClosed, UnitChunk
 from realtime.runtime.mailbox import MailboxFull
 from realtime.scheduler import job
 from realtime.scheduler.policy import speech_limit_frames
+from realtime.server.pacer import Pacer
 
 if TYPE_CHECKING:
     from realtime.server.hub import Hub
@@ -39,10 +40,12 @@ class Seat:
         self._events: deque[events.SessionEvent] = deque()
         self._voice: Voice | None = None
         self._encoding: asyncio.Task[None] | None = None
+        self._pacer = Pacer(asyncio.get_running_loop(), lambda due: guarded(partial(self._take_all, due)))
 
     def leave(self) -> None:
         """The engine forgets the session; its slot is free."""
         self._hub.leave_seat(self)
+        self._pacer.stop()
         if self._encoding is not None:
             self._encoding.cancel()
 
@@ -92,6 +95,7 @@ class Seat:
     def _begin(self, event: events.Begin) -> None:
         runtime, session = self._hub.runtime, self.session
         utterance = job.UtteranceId(event.utterance)
+        self._take_all(self._pacer.begin(event.max_lead_s))
         if event.new_stream:
             runtime.open_stream(session, utterance, event.output)
         else:
@@ -130,7 +134,7 @@ class Seat:
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """What the engine's side made for this session, in stream order."""
-        self._guarded(partial(self._take_all, deliveries))
+        self._pacer.put(deliveries)
 
     def _take_all(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
