@@ -139,9 +139,10 @@ async def test_sessions_hear_their_own_sound(server: Server) -> None:
     assert tones == [pytest.approx(700 if word == "high" else 300, abs=2) for word in words]
 
 
-async def test_after_a_barge_in_only_the_new_sound_is_heard(server: Server) -> None:
+@pytest.mark.parametrize("max_lead_s", [0.2, 1.0])
+async def test_after_a_barge_in_only_the_new_sound_is_heard(server: Server, max_lead_s: float) -> None:
     async with server.caller() as caller:
-        await caller.start("This is a low tone. " * 30, format="pcm", max_lead_s=1.0)
+        await caller.start("This is a low tone. " * 30, format="pcm", max_lead_s=max_lead_s)
         for _ in range(3):
             await caller.hear("audio")
         await caller.say("cancel", played_ms=100)
