@@ -47,6 +47,8 @@ class Turns:
     """`TurnEnd` was given out."""
     _splitter: SpeakerSplitter = field(default_factory=SpeakerSplitter)
     _waiting: deque[Said | Flush | Stop] = field(default_factory=deque)
+    _waiting_flushes: int = 0
+    """Of `_waiting`, which may be a million messages long: too many to be counted at each flush."""
 
     def text(self, text: str) -> None:
         """Raises BadRequest for a speaker without a voice."""
@@ -57,10 +59,11 @@ class Turns:
 
     def flush(self, seq: int) -> None:
         """Raises TooMuchText."""
-        if sum(isinstance(item, Flush) for item in self._waiting) >= MAX_WAITING_FLUSHES:
+        if self._waiting_flushes >= MAX_WAITING_FLUSHES:
             raise TooMuchText(f"{MAX_WAITING_FLUSHES} flushes wait for their turn already")
         self._waiting += [Said(*piece) for piece in self._splitter.flush()]
         self._waiting.append(Flush(seq))
+        self._waiting_flushes += 1
 
     def stop(self) -> None:
         self._waiting += [Said(*piece) for piece in self._splitter.flush()]
@@ -78,6 +81,7 @@ class Turns:
                 self.is_ending = True
                 taken.append(TurnEnd())
             else:
+                self._waiting_flushes -= isinstance(head, Flush)
                 taken.append(self._waiting.popleft())
         return taken
 
@@ -93,5 +97,6 @@ class Turns:
         dropped = "".join(item.text for item in self._waiting if isinstance(item, Said))
         dropped += "".join(text for _, text in self._splitter.flush())
         self._waiting.clear()
+        self._waiting_flushes = 0
         self.is_ending = False
         return dropped.strip()

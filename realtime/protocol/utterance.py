@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ MAX_SPOKEN_CHARS = 300
 
 MAX_OPEN_FLUSHES = 1_000
 """Flushes that may wait for their answer; nobody needs more."""
+
+_TAG = re.compile(r"\[[^\[\]]*\]|<[A-Za-z/|!][^<>]*>")
 
 _FIRST_WIDE_CHAR = "\u2e80"
 """From here on scripts (CJK) write no spaces: any place between two characters is a word boundary."""
@@ -279,10 +282,13 @@ class Utterance:
 
 
 def _gap_near_middle(text: str) -> int:
-    """Index of the white space nearest to the middle of stripped text, or the middle itself."""
+    """Index of the white space outside tags nearest to the middle of stripped text; without any the nearest place that
+    is in no tag; the middle itself if there is none."""
     middle = len(text) // 2
-    gaps = (index for index, char in enumerate(text) if char.isspace())
-    return min(gaps, key=lambda index: abs(index - middle), default=middle)
+    tags = [range(tag.start() + 1, tag.end()) for tag in _TAG.finditer(text)]
+    outside = [index for index in range(1, len(text)) if not any(index in tag for tag in tags)]
+    gaps = [index for index in outside if text[index].isspace()]
+    return min(gaps or outside, key=lambda index: abs(index - middle), default=middle)
 
 
 def _end_of_word(text: str, index: int) -> int:

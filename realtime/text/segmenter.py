@@ -110,7 +110,7 @@ class Segmenter:
         """Where the first unit of the buffer ends, if that is certain."""
         text, limit = self._buffer, self._max_chars
         is_worded = False
-        clause_cut = space_cut = index = 0
+        clause_cut = space_cut = tag_end = index = 0
         while index < min(limit, len(text)):
             mark = mark_at(text, index, limit, self._abbreviations, is_final=is_final)
             if mark is None:
@@ -129,12 +129,18 @@ class Segmenter:
                 clause_cut = end
             elif is_worded and mark.kind is Kind.SPACE:
                 space_cut = end
+            elif mark.kind is Kind.TAG:
+                tag_end = end
             index = end
         if len(text) <= limit or index < limit:
             return None
-        if text[limit].isspace() and index == limit:
+        if index > limit:
+            return index  # a tag, all of it
+        if text[limit].isspace():
             space_cut = limit
-        return clause_cut if clause_cut >= limit // 2 else space_cut or clause_cut or _before_extenders(text, index)
+        if clause_cut >= limit // 2:
+            return clause_cut
+        return space_cut or clause_cut or max(tag_end, _before_extenders(text, limit))
 
 
 def _leading_line_breaks(text: str) -> int:

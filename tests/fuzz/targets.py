@@ -20,10 +20,9 @@ from realtime.protocol.dialect import Shut
 from realtime.protocol.fish.messages import Start
 from realtime.protocol.fish.request import parse_request
 from realtime.protocol.fish.wire import decode
-from realtime.text.normalizer import normalize
-from realtime.text.segmenter import Segmenter, is_speakable
 from tests.dialect_talk import DialectTalk
 from tests.fuzz.http_targets import HTTP_TARGETS, http_seeds
+from tests.fuzz.text_targets import TEXT_SEEDS, TEXT_TARGETS
 from tests.golden.wire.vendors import CONVERSATIONS
 from tests.session_talk import Talk
 
@@ -121,18 +120,6 @@ def vendors(data: bytes) -> None:
     assert isinstance(talk.heard[-1], Shut)
 
 
-def text(data: bytes) -> None:
-    """Cut at places the data says; the units do not depend on them, and none is empty or too long."""
-    written = data[1:].decode("utf-8", "ignore")
-    size = data[0] % 32 + 1 if data else 1
-    pieces, whole = Segmenter(100), Segmenter(100)
-    cut = [unit for i in range(0, len(written), size) for unit in pieces.feed(written[i : i + size])] + pieces.flush()
-    assert cut == whole.feed(written) + whole.flush()
-    assert all(is_speakable(unit.text) and len(unit.text) <= 100 for unit in cut)
-    for unit in cut:
-        assert "<|" not in normalize(unit.text), "the beginning of a control string is left"
-
-
 def clip(data: bytes) -> None:
     try:
         mono = decode_clip(data, 24_000)
@@ -142,15 +129,19 @@ def clip(data: bytes) -> None:
         assert 24_000 <= len(mono) <= 31 * 24_000
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (server_wire, request, client_wire, session, vendors, text, clip)
-} | HTTP_TARGETS
+TARGETS: dict[str, Callable[[bytes], None]] = (
+    {target.__name__: target for target in (server_wire, request, client_wire, session, vendors, clip)}
+    | TEXT_TARGETS
+    | HTTP_TARGETS
+)
 
 
 def seeds(target: str) -> list[bytes]:
     """Inputs to begin with."""
     if target in HTTP_TARGETS:
         return http_seeds(target)
+    if target in TEXT_TARGETS:
+        return TEXT_SEEDS
     vectors = msgspec.json.decode(VECTORS.read_bytes())
     ours = [bytes.fromhex(vector["hex"]) for vector in vectors["from_client"]]
     theirs = [bytes.fromhex(vector["hex"]) for vector in vectors["from_server"]]
@@ -165,7 +156,6 @@ def seeds(target: str) -> list[bytes]:
             bytes([number]) + "\n\n".join(json.dumps(message) for message in CONVERSATIONS[name][1]).encode()
             for number, name in enumerate(sorted(CONVERSATIONS))
         ],
-        "text": ["\3Dr. Rivera has $4.75, [soft] <break time='1s'/> due 3 p.m. v2.10.1. 今天。".encode()],
         "clip": [_wav(), b"fLaC", b"OggS", b"ID3\3", b"RIFF\xff\xff\xff\xffWAVE"],
     }[target]
 

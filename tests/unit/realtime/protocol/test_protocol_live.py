@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -299,6 +300,20 @@ def test_what_grows_when_it_is_written_out_is_said_in_pieces(talk: Talk, text: s
     talk.send("cancel")
     remaining = talk.named("cancelled")[0]["remaining_text"]
     assert "".join(remaining.split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_unit_that_takes_long_to_say_is_not_cut_inside_a_tag(talk: Talk, blank: str) -> None:
+    tags = ("<break time='1s' strength='an unsaid word'/>", "[an unsaid word, and another]")
+    figures = ("7" * 30, "1234567 " * 5, "$1,234.56 " * 4)
+    talk.start()
+    for tag, figure in itertools.product(tags, figures):
+        talk.send("text", text=f"{figure}{blank}{tag}{blank}{figure}.\n")
+        talk.run()
+    talk.send("stop")
+    talk.run()
+    assert max(map(len, talk.spoken)) <= MAX_SPOKEN_CHARS
+    assert not any("unsaid" in said or "break" in said for said in talk.spoken)
 
 
 def test_flushes_that_wait_are_bounded_and_those_answered_do_not_count(talk: Talk) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime.protocol import events
+from realtime.protocol.turns import MAX_WAITING_FLUSHES
 from realtime.text.speakers import SpeakerSplitter
 from tests.session_talk import Talk
 
@@ -100,3 +101,23 @@ def test_barge_in_returns_the_text_of_turns_to_come() -> None:
 def test_what_is_no_tag_is_text(text: str) -> None:
     splitter = SpeakerSplitter()
     assert "".join(said for _, said in splitter.feed(text) + splitter.flush()) == text
+
+
+def test_flushes_may_wait_for_their_turn_up_to_a_limit_that_what_is_answered_or_dropped_gives_back() -> None:
+    talk = Talk()
+    talk.start(reference_id=["anna", "ben"])
+
+    def fill() -> None:
+        talk.send("text", text="<|speaker:0|>Hello there, Ben. <|speaker:1|>Hello, Anna.")
+        for _ in range(MAX_WAITING_FLUSHES):
+            talk.send("flush")
+        assert talk.named("finish") == []
+
+    fill()
+    talk.run()
+    assert len(talk.named("flushed")) == MAX_WAITING_FLUSHES
+    fill()
+    talk.send("cancel")
+    fill()
+    talk.send("flush")
+    assert talk.named("finish")[0]["reason"] == "error"

@@ -125,6 +125,20 @@ def test_a_tag_that_crosses_the_limit_does_not_take_what_says_nothing_along() ->
     assert all(len(unit.text) <= 100 for unit in units)
 
 
+ACCENT = "\u0301"
+
+
+@pytest.mark.parametrize("chars", [60, 97, 98, 99, 150])
+@pytest.mark.parametrize("accents", [1, 5, 20])
+def test_marks_behind_a_tag_neither_cut_it_nor_depend_on_the_messages(chars: int, accents: int) -> None:
+    tag = f"[{'x' * chars}]"
+    text = f"{tag}{ACCENT * accents}{'a' * 60}"
+    units = units_of(text, max_chars=100)
+    assert units == units_of(*text, max_chars=100)
+    assert "".join(units) == text
+    assert any(tag in unit for unit in units)
+
+
 def test_a_tag_that_never_closes_does_not_hold_the_text_for_ever() -> None:
     assert Segmenter().feed("Go [on and " + "on and on. " * 30) != []
 
