@@ -76,12 +76,6 @@ def run(args: argparse.Namespace) -> int:
     judge = summarise_interruptions if args.mode == "churn" else summarise
     levels: list[dict[str, Any]] = []
     turns: list[dict[str, Any]] = []
-    plan = [load for load in args.load for _ in range(args.repeat)]
-    for load in track(plan, f"{args.mode} load", console=Console(stderr=True), transient=True):
-        rows = run_level(args, load)
-        levels.append(judge(load, rows))
-        turns += [{"load": load, **row} for row in rows]
-        print_table(levels[-1:], header=len(levels) == 1)
     result = {
         "command": {k: str(v) if isinstance(v, Path) else v for k, v in vars(args).items()},
         "load_unit": MODES[args.mode],
@@ -89,8 +83,14 @@ def run(args: argparse.Namespace) -> int:
         "environment": environment(args.url),
         "levels": levels,
     }
-    if args.out:
-        _write(args, result, turns)
+    plan = [load for load in args.load for _ in range(args.repeat)]
+    for load in track(plan, f"{args.mode} load", console=Console(stderr=True), transient=True):
+        rows = run_level(args, load)
+        levels.append(judge(load, rows))
+        turns += [{"load": load, **row} for row in rows]
+        print_table(levels[-1:], header=len(levels) == 1)
+        if args.out:  # after each level: whatever ends the next one does not take this one along
+            _write(args, result, turns)
     print(json.dumps({"valid": all(level["valid"] for level in levels), "levels": len(levels)}))
     return 0 if not any(level["errors"] for level in levels) else 1
 
