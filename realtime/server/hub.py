@@ -9,24 +9,19 @@ import time
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from engine.api import BadReference as UnusableClip
-from engine.api import Codes, Engine, Voice
+from engine.api import Engine, Voice
 from realtime.config import ServerConfig
 from realtime.errors import (
-    BadReference,
     Draining,
     HandshakeRefused,
     Internal,
-    Overloaded,
     StreamFault,
     TooManySessions,
     Unavailable,
@@ -36,12 +31,11 @@ from realtime.errors import (
 from realtime.metrics import Metrics
 from realtime.protocol.context import Context
 from realtime.protocol.dialect import Dialect
-from realtime.protocol.events import Reference
 from realtime.runtime.delivery import Delivery
-from realtime.runtime.mailbox import MailboxFull
 from realtime.runtime.runtime import Runtime
 from realtime.scheduler.job import Close, SessionId
 from realtime.server.auth import check_key, chosen_subprotocol, owner_of
+from realtime.server.cloning import Cloning
 from realtime.server.connection import INTERNAL, Connection
 from realtime.server.guest import Guest
 from realtime.server.limits import KeyLimits
@@ -49,17 +43,10 @@ from realtime.server.seat import Guard, Seat
 from realtime.voices.clips import ClipCache
 from realtime.voices.folder import Folder
 from realtime.voices.library import VoiceLibrary
-from realtime.voices.limits import checked_transcript
 
 __all__ = ["Hub", "Member"]
 
 log = logging.getLogger(__name__)
-
-MAX_JOINED_S = 31.0
-"""Of the clips of a voice; a single one may have 30 s, which fill up their last frame."""
-
-ENCODE_S = 120.0
-"""For all clips of a voice, those in the queue before them included: others' clips keep nobody waiting for longer."""
 
 TICK_S = 1.0
 
@@ -102,7 +89,7 @@ class Hub:
         self._seats: dict[SessionId, Seat] = {}
         self._ids, self._requests = count(1), count(1)
         self._library: VoiceLibrary | None = None
-        self._clips: ClipCache | None = None
+        self._cloning: Cloning | None = None
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self._is_draining = self._has_failed = False
@@ -115,7 +102,6 @@ class Hub:
         """The engine is loaded and warm: from here on the server is ready."""
         home, codebooks = self._home, engine.limits.num_codebooks
         self._library = VoiceLibrary(Folder(home, ".voice"), engine.fits)
-        self._clips = ClipCache(Folder(home / "clips", ".codes"), codebooks, self.config.model, engine.fits)
         self._runtime = Runtime(
             engine,
             on_deliveries=self._dispatch,
@@ -125,6 +111,8 @@ class Hub:
             queue_s=self.config.queue_s,
             quiet_dbfs=self.config.quiet_dbfs,
         )
+        clips = ClipCache(Folder(home / "clips", ".codes"), codebooks, self.config.model, engine.fits)
+        self._cloning = Cloning(self._runtime, clips)
         await self._runtime.start()
         self.metrics.sessions.set_function(lambda: len(self._seats))
         self.metrics.slots_used.set_function(lambda: self.runtime.slots_used)
@@ -267,36 +255,10 @@ class Hub:
         assert self._library is not None, "no request is admitted before the engine is there"
         return self._library
 
-    async def clone(self, reference: Reference) -> Voice:
-        """The voice of these clips, each of which is encoded once. Raises BadReference and Overloaded."""
-        text = checked_transcript(reference.text)
-        try:
-            async with asyncio.timeout(ENCODE_S):
-                return await self._joined(reference, text)
-        except TimeoutError:
-            raise Overloaded(f"the clips were not encoded within {ENCODE_S:g} s") from None
-
-    async def _joined(self, reference: Reference, text: str) -> Voice:
-        if len(reference.clips) == 1:
-            return await self._voice_of(reference.clips[0], text)
-        voices = [await self._voice_of(clip, "") for clip in reference.clips]
-        codes = np.concatenate([voice.codes for voice in voices], axis=1)
-        seconds = codes.shape[1] * self.runtime.engine.limits.frame_s
-        if seconds > MAX_JOINED_S:
-            raise BadReference(f"the clips last {seconds:.1f} s together; at most {MAX_JOINED_S:g} s are used")
-        return Voice(voices[0].name, text, codes)
-
-    async def _voice_of(self, clip: bytes, text: str) -> Voice:
-        assert self._clips is not None
-        return await self._clips.voice(clip, text, partial(self._encode, clip))
-
-    async def _encode(self, audio: bytes, name: str) -> Codes:
-        try:
-            return (await self.runtime.encode_reference(audio, "", name)).codes
-        except UnusableClip as error:
-            raise BadReference(str(error)) from None
-        except MailboxFull as error:
-            raise Overloaded(f"too many clips wait to be encoded: {error}") from None
+    @property
+    def cloning(self) -> Cloning:
+        assert self._cloning is not None, "no session opens before the engine is there"
+        return self._cloning
 
     # ---- deliveries ------------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ class Seat:
         """Encode the clip, then go on with the events behind it. A bad clip fails the stream."""
         failure: Exception | None = None
         try:
-            self._use_voice(await self._hub.clone(reference))
+            self._use_voice(await self._hub.cloning.voice(reference))
         except Exception as error:
             failure = error
         self._encoding = None

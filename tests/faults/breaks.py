@@ -315,7 +315,7 @@ FAULTS += (
         "tests/unit/realtime/server/test_server_speak.py::test_what_is_kept_whole_has_a_bound",
     ),
     Fault(
-        "clips", 0, "realtime/server/hub.py",
+        "clips", 0, "realtime/server/cloning.py",
         "asyncio.timeout(ENCODE_S)", "asyncio.timeout(None)",
         "tests/unit/realtime/server/test_server_hub.py::test_the_wait_for_others_clips_has_a_bound",
     ),

@@ -255,7 +255,7 @@ async def _changed(guest: Guest, id_: str, **changes: Any) -> VoiceRecord:
 
 async def _made(guest: Guest, id_: str, fields: VoiceForm, clips: list[bytes]) -> VoiceRecord:
     """Encode the clips; several follow one another, as one. Raises BadReference and Overloaded."""
-    voice = await guest.hub.clone(Reference(tuple(clips), " ".join(fields.texts)))
+    voice = await guest.hub.cloning.voice(Reference(tuple(clips), " ".join(fields.texts)))
     return VoiceRecord(
         id=id_,
         title=fields.title or id_,

@@ -19,7 +19,7 @@ from realtime.config import ServerConfig
 from realtime.errors import BadReference, Overloaded
 from realtime.protocol.events import Reference
 from realtime.scheduler import job
-from realtime.server import hub as hub_module
+from realtime.server import cloning
 from realtime.server.hub import GRACE_S, HUNG_S, Hub
 from realtime.server.routes.fish import live_dialect
 
@@ -136,12 +136,12 @@ async def test_a_clip_is_encoded_once(hub: Hub) -> None:
 
 async def test_sessions_that_bring_the_same_clip_at_once_have_it_encoded_once(hub: Hub) -> None:
     clip = Reference((b"sound of a voice",), "words")
-    first, second = await asyncio.gather(hub.clone(clip), hub.clone(clip))
+    first, second = await asyncio.gather(hub.cloning.voice(clip), hub.cloning.voice(clip))
     assert first is second
 
 
 async def test_the_wait_for_others_clips_has_a_bound(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "ENCODE_S", 0.05)
+    monkeypatch.setattr(cloning, "ENCODE_S", 0.05)
     may_end = threading.Event()
     monkeypatch.setattr(type(hub.runtime.engine), "encode_reference", lambda *_: may_end.wait(DEADLINE_S))
     wire = Wire()
@@ -184,6 +184,6 @@ async def test_a_clip_that_cannot_be_used_is_the_clients_fault(hub: Hub, monkeyp
 
     monkeypatch.setattr(type(hub.runtime.engine), "encode_reference", refuse)
     with pytest.raises(BadReference, match="no sound"):
-        await hub.clone(Reference((b"text",), ""))
+        await hub.cloning.voice(Reference((b"text",), ""))
     with pytest.raises(BadReference, match="no sound"):
-        await hub.clone(Reference((b"text", b"more"), ""))
+        await hub.cloning.voice(Reference((b"text", b"more"), ""))
