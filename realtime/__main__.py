@@ -14,6 +14,7 @@ from engine.api import Engine
 from engine.null import NullEngine
 from realtime.audio.opus import prepare_opus
 from realtime.config import CHOICES, ServerConfig, SettingError
+from realtime.server.descriptors import fill_standard_descriptors
 
 __all__ = ["load_engine_for", "main"]
 
@@ -133,6 +134,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(config: ServerConfig, _: argparse.Namespace) -> int:
+    fill_standard_descriptors()
     from realtime.server.lifecycle import serve
 
     logging.basicConfig(

@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,10 +75,14 @@ def rss_bytes(process: int) -> int:
 
 @contextmanager
 def server_process(
-    *arguments: str, environment: dict[str, str] | None = None, tls: tuple[Path, Path] | None = None
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+    tls: tuple[Path, Path] | None = None,
+    folder: Path | None = None,
+    closed: Sequence[int] = (),
 ) -> Iterator[ServerProcess]:
     """Start `kingfisher serve …` and wait until it is ready; afterwards end it, hard if it must be. `tls`: certificate
-    and key."""
+    and key. `folder`: where it is started. `closed`: standard descriptors that it does not get."""
     if tls is not None:
         arguments = (*arguments, "--tls-cert", str(tls[0]), "--tls-key", str(tls[1]))
     with socket.socket() as probe:
@@ -87,17 +91,21 @@ def server_process(
     paths = os.pathsep.join(
         [str(ROOT), str(ROOT / "clients" / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "server.log"
+    with tempfile.TemporaryDirectory() as kept:
+        log = Path(kept) / "server.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", "realtime", "serve", "--port", str(port), *arguments],
+                [
+                    *("sh", "-c", f'exec "$@" {" ".join(f"{number}>&-" for number in closed)}', "sh"),
+                    *(sys.executable, "-m", "realtime", "serve", "--port", str(port), *arguments),
+                ],
+                cwd=folder,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env={
                     **os.environ,
                     "PYTHONPATH": paths,
-                    "KINGFISHER_VOICES_DIR": str(Path(folder) / "voices"),
+                    "KINGFISHER_VOICES_DIR": str(Path(kept) / "voices"),
                     **(environment or {}),
                 },
             )
