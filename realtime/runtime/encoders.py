@@ -24,6 +24,9 @@ __all__ = ["EncoderProcess"]
 
 log = logging.getLogger(__name__)
 
+PACKAGES = Path(__file__).parents[2]
+"""Where `engine` and `realtime` lie."""
+
 MAX_WAITING_BYTES = 256 << 20
 """Of work that a process has not taken: a minute of sound of 40 streams."""
 START_S = 30.0
@@ -69,10 +72,10 @@ class EncoderProcess:
         source, sink = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "realtime.runtime.encoder_main", str(sink)],
+                [sys.executable, "-P", "-m", "realtime.runtime.encoder_main", str(sink)],
                 stdin=subprocess.PIPE,
                 pass_fds=[sink],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
+                env={**os.environ, "PYTHONPATH": _import_path()},
             )
         finally:
             os.close(sink)
@@ -180,6 +183,19 @@ class _Deliveries(asyncio.Protocol):
         self.has_ended = True
         self.is_ready.set()
         self._on_end()
+
+
+def _import_path() -> str:
+    """The server's own, without the folder that it was started in, whose files may bear any module's name. Ours come
+    last, behind the standard library, as that folder may be theirs."""
+    return os.pathsep.join([*(path for path in sys.path if not _is_here(path)), str(PACKAGES)])
+
+
+def _is_here(path: str) -> bool:
+    try:
+        return Path(path).samefile(Path())
+    except OSError:  # there is no such folder
+        return False
 
 
 def _widen(pipe: int) -> None:

@@ -144,9 +144,15 @@ class Worker:
         self._serving, self._gives_way = under_way, True
 
     def _do(self, item: WorkItem) -> list[Delivery]:
-        if isinstance(item, OpenStream | SkipTo | CloseStream | Forget):
-            return self._control(item)
-        return self._encode(item)
+        try:
+            if isinstance(item, OpenStream | SkipTo | CloseStream | Forget):
+                return self._control(item)
+            return self._encode(item)
+        except Exception:  # it must end this stream, not the worker, which has others
+            log.exception("the encoder of session %s failed", item.session)
+            self._voices.pop(item.session, None)
+            utterance = None if isinstance(item, Forget | Warm) else item.utterance
+            return [Failed(item.session, utterance, "internal", "the sound could not be encoded")]
 
     def _control(self, item: _Control) -> list[Delivery]:
         if isinstance(item, OpenStream):

@@ -10,6 +10,10 @@ from kingfisher_client import AsyncClient
 from tests.server_process import children_of, server_process
 
 
+def target_of(process: int, descriptor: int) -> str:
+    return str(Path(f"/proc/{process}/fd/{descriptor}").readlink())
+
+
 @pytest.mark.parametrize("closed", [(0,), (1, 2), (0, 1, 2)])
 async def test_closed_standard_descriptors_are_nobodys_socket(closed: tuple[int, ...]) -> None:
     with server_process("--model", "null", "--workers", "1", closed=closed) as server:
@@ -19,4 +23,4 @@ async def test_closed_standard_descriptors_are_nobodys_socket(closed: tuple[int,
         (encoder,) = children_of(server.process.pid)
         for process, numbers in ((server.process.pid, closed), (encoder, set(closed) - {0})):  # its 0 is its work
             for number in numbers:
-                assert Path(f"/proc/{process}/fd/{number}").readlink() == Path("/dev/null")
+                assert target_of(process, number) == "/dev/null"
