@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engine.codec.codec import CodecModel
 from engine.codec.config import CodecConfig
+from engine.training.bit_planes import from_planes, to_planes
 from engine.training.checkpoint import load_checkpoint, save_checkpoint
 from engine.training.speech import Speech
 from engine.training.whole_clips import WholeClips
@@ -65,21 +66,31 @@ def encode_speech(model: CodecModel, config: CodecConfig, speech: Speech) -> Spo
 
 
 def save_codes(codes: SpokenCodes, folder: Path) -> None:
-    """Shards of at most 14 MiB, like checkpoints."""
-    tensors: dict[str, Tensor] = {f"codes.{k}": torch.from_numpy(row.copy()) for k, row in enumerate(codes.codes)}
-    tensors["lengths"] = torch.from_numpy(codes.lengths.astype(np.int32))
-    tensors["lines"] = torch.from_numpy(codes.lines.astype(np.int32))
-    tensors["durations"] = torch.from_numpy(np.concatenate(codes.durations).astype(np.int16))
-    tensors["phonemes"] = torch.tensor([len(steps) for steps in codes.durations], dtype=torch.int16)
+    """Like a checkpoint, but for numbers in as many bits as their greatest needs: 75 hours at 18.75 frames of 73 bits a
+    second are 46 MB, and the rest 4."""
+    tensors = {f"codes.{k}": _packed(row) for k, row in enumerate(codes.codes)}
+    tensors["lengths"] = _packed(codes.lengths)
+    tensors["lines"] = _packed(codes.lines)
+    tensors["durations"] = _packed(np.concatenate(codes.durations))
+    tensors["phonemes"] = _packed(np.asarray([len(steps) for steps in codes.durations]))
     save_checkpoint(folder, tensors, {"clips": len(codes.lines)}, torch.float32)
 
 
 def load_codes(folder: Path) -> SpokenCodes:
     """Raises FileNotFoundError."""
-    tensors, _ = load_checkpoint(folder)
-    codes = np.stack([tensors[f"codes.{k}"].numpy() for k in range(sum(name.startswith("codes.") for name in tensors))])
-    lengths = tensors["lengths"].numpy().astype(np.int64)
-    cuts = np.cumsum(tensors["phonemes"].numpy().astype(np.int64))[:-1]
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    durations = np.split(tensors["durations"].numpy(), cuts)
-    return SpokenCodes(codes, starts, lengths, tensors["lines"].numpy().astype(np.int64), durations)
+    tensors, facts = load_checkpoint(folder)
+
+    def unpacked(name: str, count: int) -> np.ndarray:
+        return from_planes(tensors[name].numpy(), count)
+
+    clips = facts["clips"]
+    lengths, lines = (unpacked(name, clips).astype(np.int64) for name in ("lengths", "lines"))
+    ends, edges = np.cumsum(lengths), np.cumsum(unpacked("phonemes", clips))
+    rows = range(sum(name.startswith("codes.") for name in tensors))
+    codes = np.stack([unpacked(f"codes.{k}", ends[-1]).astype(np.int16) for k in rows])
+    durations = np.split(unpacked("durations", edges[-1]).astype(np.int16), edges[:-1])
+    return SpokenCodes(codes, ends - lengths, lengths, lines, durations)
+
+
+def _packed(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(to_planes(values))
