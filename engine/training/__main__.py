@@ -205,7 +205,6 @@ def _fast_matrices() -> None:
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    torch.backends.cudnn.benchmark = True
 
 
 def _export_options(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,19 @@ def batches(speech: Speech, stretch: CodecStretch, random: torch.Generator) -> I
         yield (wave * (10**gain).to(device, non_blocking=True)[:, None]).clamp(-1, 1), labels
 
 
+@contextmanager
+def tried_convolutions() -> Iterator[None]:
+    """cuDNN tries its convolutions for each new shape. Worth it for training, whose shapes are always the same; where
+    the teacher speaks and where clips are encoded, each length would be tried anew, so elsewhere it stays off."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+@tried_convolutions()
 def train_codec(
     trainer: CodecTrainer,
     speech: Speech,

@@ -58,6 +58,19 @@ def test_losses_fall(folder: Path, speech: Speech) -> None:
         assert last[name].item() < 0.9 * first[name].item(), name
 
 
+def test_convolutions_are_tried_while_it_trains_and_only_then(folder: Path, speech: Speech) -> None:
+    """Elsewhere each clip is a new shape, and all would be tried anew."""
+    seen = []
+
+    def clock() -> float:
+        seen.append(torch.backends.cudnn.benchmark)
+        return 0.0
+
+    train_codec(trainer(folder, steps=1), speech, until_step=0, clock=clock)
+    assert seen == [True]
+    assert not torch.backends.cudnn.benchmark
+
+
 def test_a_resumed_stretch_equals_an_uninterrupted_one(folder: Path, speech: Speech, tmp_path: Path) -> None:
     """With discriminators from the middle on."""
     whole = trainer(folder, steps=4, discriminators_from=0.5)
