@@ -1,4 +1,4 @@
-"""The pipeline's commands: data, codec, dualar, export, grid, evaluate. Each imports only what it needs."""
+"""The pipeline's commands: data, codec, codes, dualar, export, grid, evaluate. Each imports only what it needs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     _data_options(commands.add_parser("data", help="corpus.xz, manifest.json and the packed teacher"))
     _codec_options(commands.add_parser("codec", help="one stretch of training the codec"))
+    _codes_options(commands.add_parser("codes", help="the corpus spoken, and brought home as codes, part by part"))
     _dualar_options(commands.add_parser("dualar", help="one stretch of training the AR model"))
     _export_options(commands.add_parser("export", help="checkpoints to a model folder with its card"))
     _grid_options(commands.add_parser("grid", help="move a model folder's weights to where FP8 holds them exactly"))
     _evaluate_options(commands.add_parser("evaluate", help="figures and gates; exits with 1 if a gate is not met"))
     options = parser.parse_args(arguments)
-    run = {"data": _data, "codec": _codec, "dualar": _dualar, "export": _export, "grid": _grid, "evaluate": _evaluate}
+    run = {
+        "data": _data,
+        "codec": _codec,
+        "codes": _codes,
+        "dualar": _dualar,
+        "export": _export,
+        "grid": _grid,
+        "evaluate": _evaluate,
+    }
     return run[options.command](options)
 
 
@@ -76,7 +85,7 @@ def _stretch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--go-on-from", type=Path, metavar="CHECKPOINT", help="an earlier stretch's")
     parser.add_argument("--seconds", type=float, required=True, help="of training, by all commands of the stretch")
     parser.add_argument("--limit", type=float, default=540.0, help="seconds of this command")
-    parser.add_argument("--steps", type=int, help="in place of seconds, for trying things out; 0 trains nothing")
+    parser.add_argument("--steps", type=int, help="in place of seconds, for trying things out")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
@@ -88,7 +97,6 @@ def _codec_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lines", type=int, default=16_000, help="how much of the corpus is spoken")
     parser.add_argument("--critics-from", type=float, default=0.35, help="share of the stretch without discriminators")
     parser.add_argument("--decoder-only", action="store_true", help="codes keep their meaning: no AR training needed")
-    parser.add_argument("--codes", action="store_true", help="when the stretch is over, bring the corpus home as codes")
 
 
 def _codec(options: argparse.Namespace) -> int:
@@ -96,10 +104,9 @@ def _codec(options: argparse.Namespace) -> int:
     import torch
 
     from engine.codec.config import CodecConfig
-    from engine.training.codec import CodecStretch, CodecTrainer, codec_config_of, share_done, train_codec
+    from engine.training.codec import CodecStretch, CodecTrainer, codec_config_of, train_codec
     from engine.training.corpus import read_corpus
     from engine.training.speech import synthesise
-    from engine.training.spoken_codes import encode_speech, save_codes
     from engine.training.stretch import bring_home, codec_samples, kept_speech, train_in_slices
     from engine.training.teacher import load_teacher
 
@@ -131,25 +138,66 @@ def _codec(options: argparse.Namespace) -> int:
         trainer.pause(state)
         bring_home(home, options.out)
 
-    if options.steps != 0:
-        train_in_slices(
-            lambda until_s: train_codec(trainer, speech, until_s=until_s),
-            leave,
-            seconds_done=trainer.seconds_done,
-            deadline=began + options.limit,
-        )
-        codec_samples(trainer.mean_model(), config, speech, corpus, home / "samples.npz")
-        bring_home(home, options.out)
-    if options.codes and share_done(trainer) >= 1:
-        save_codes(encode_speech(trainer.mean_model(), config, speech), home / "codes")
-        bring_home(home, options.out)
+    train_in_slices(
+        lambda until_s: train_codec(trainer, speech, until_s=until_s),
+        leave,
+        seconds_done=trainer.seconds_done,
+        deadline=began + options.limit,
+    )
+    codec_samples(trainer.mean_model(), config, speech, corpus, home / "samples.npz")
+    bring_home(home, options.out)
+    return 0
+
+
+def _codes_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, help="folder with corpus.xz and teacher.xz")
+    parser.add_argument("--codec", type=Path, required=True, metavar="CHECKPOINT", help="whose codes")
+    parser.add_argument(
+        "--keep", type=Path, required=True, help="where the parts stay; a later command adds the others"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="where all parts there are go, in pieces of a tar")
+    parser.add_argument("--first", type=int, default=0, help="line of the corpus to begin with")
+    parser.add_argument("--lines", type=int, help="how many; all from there on, if not given")
+    parser.add_argument("--limit", type=float, default=540.0, help="seconds of this command")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seed", type=int, default=1)
+
+
+def _codes(options: argparse.Namespace) -> int:
+    began = time.monotonic()
+    import torch
+
+    from engine.training.codec import encoder_hash, load_codec
+    from engine.training.corpus import read_corpus
+    from engine.training.speech import synthesise
+    from engine.training.spoken_codes import encode_speech
+    from engine.training.spoken_parts import speak_in_parts
+    from engine.training.stretch import bring_home
+    from engine.training.teacher import load_teacher
+
+    _fast_matrices()
+    home, device = options.keep / "codes-home", torch.device(options.device)
+    corpus = read_corpus(options.data / "corpus.xz")
+    model, config = load_codec(options.codec, device)
+    teacher = load_teacher(options.data / "teacher.xz", device)
+    speak_in_parts(
+        corpus,
+        range(len(corpus))[options.first :][: options.lines],
+        home,
+        codec=encoder_hash(model),
+        to_codes=lambda lines, first: encode_speech(
+            model, config, synthesise(teacher, lines, seed=options.seed + first)
+        ),
+        leave=lambda: bring_home(home, options.out),
+        deadline=began + options.limit,
+    )
     return 0
 
 
 def _dualar_options(parser: argparse.ArgumentParser) -> None:
     _stretch_options(parser)
     parser.add_argument("--model", type=Path, default=BUNDLED_VOICE, help="configs and tokenizer")
-    parser.add_argument("--codes", type=Path, required=True, help="what `codec --codes` brought home")
+    parser.add_argument("--codes", type=Path, required=True, help="what `codes` brought home")
     parser.add_argument("--voice", default="willow", help="whose voice the model has without a reference")
 
 

@@ -6,6 +6,7 @@ discriminators join after a share of the stretch; encoder, codebooks and decoder
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from engine.training.speech import LABEL_SAMPLES, Speech
 from engine.training.taps import best_taps
 from engine.training.whole_clips import Quantized, WholeClips, quantize, run_as_products
 
-__all__ = ["CodecStretch", "CodecTrainer", "codec_config_of", "share_done", "train_codec"]
+__all__ = ["CodecStretch", "CodecTrainer", "codec_config_of", "encoder_hash", "load_codec", "train_codec"]
 
 MEL, ADVERSARIAL, FEATURES, PHONEMES = 15.0, 1.0, 2.0, 0.5
 DECODER = ("decoder.", "quantizer.post_module.", "quantizer.upsample.")
@@ -307,15 +308,35 @@ def train_codec(
 
 
 def share_done(trainer: CodecTrainer) -> float:
-    """How much of the stretch is over; one without steps is over at once."""
+    """How much of the stretch is over."""
     stretch = trainer.stretch
-    done, whole = (
-        (trainer.seconds_done, stretch.seconds) if stretch.steps is None else (trainer.steps_done, stretch.steps)
-    )
-    return done / whole if whole else 1.0
+    return trainer.seconds_done / stretch.seconds if stretch.steps is None else trainer.steps_done / stretch.steps
 
 
 def codec_config_of(checkpoint: Path) -> CodecConfig:
     """The shape of the codec in a checkpoint."""
-    shape = load_checkpoint(checkpoint)[1]["config"]
+    return _config(load_checkpoint(checkpoint)[1])
+
+
+def load_codec(checkpoint: Path, device: torch.device) -> tuple[CodecModel, CodecConfig]:
+    """The codec in a checkpoint with the engine's own layers, for inference."""
+    tensors, facts = load_checkpoint(checkpoint)
+    model = CodecModel(config := _config(facts))
+    weights = {n.removeprefix("model."): t.float() for n, t in tensors.items() if n.startswith("model.")}
+    model.load_state_dict(weights)
+    return model.to(device).eval(), config
+
+
+def encoder_hash(model: CodecModel) -> str:
+    """Of all that decides what a code means: codecs with the same one speak the same codes."""
+    weights = sorted((n, t) for n, t in model.state_dict().items() if not n.startswith(DECODER))
+    digest = hashlib.sha256()
+    for name, tensor in weights:
+        digest.update(name.encode())
+        digest.update(tensor.float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _config(facts: dict[str, Any]) -> CodecConfig:
+    shape = facts["config"]
     return CodecConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in shape.items()})

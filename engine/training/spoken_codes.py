@@ -1,9 +1,11 @@
-"""The corpus as codes: what the AR model is trained on, and what a stretch of training brings home."""
+"""The corpus as codes: what the AR model is trained on, and what `codes` brings home, in parts."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +19,7 @@ from engine.training.checkpoint import load_checkpoint, save_checkpoint
 from engine.training.speech import Speech
 from engine.training.whole_clips import WholeClips
 
-__all__ = ["SpokenCodes", "encode_speech", "load_codes", "save_codes"]
+__all__ = ["SpokenCodes", "encode_speech", "load_codes", "load_part", "part_facts", "save_part"]
 
 BATCH_FRAMES = 16_384
 
@@ -65,7 +67,7 @@ def encode_speech(model: CodecModel, config: CodecConfig, speech: Speech) -> Spo
     return SpokenCodes(whole, at, np.asarray(lengths), np.asarray(speech.lines), durations)
 
 
-def save_codes(codes: SpokenCodes, folder: Path) -> None:
+def save_part(codes: SpokenCodes, folder: Path, facts: dict[str, Any]) -> None:
     """Like a checkpoint, but for numbers in as many bits as their greatest needs: 75 hours at 18.75 frames of 73 bits a
     second are 46 MB, and the rest 4."""
     tensors = {f"codes.{k}": _packed(row) for k, row in enumerate(codes.codes)}
@@ -73,10 +75,16 @@ def save_codes(codes: SpokenCodes, folder: Path) -> None:
     tensors["lines"] = _packed(codes.lines)
     tensors["durations"] = _packed(np.concatenate(codes.durations))
     tensors["phonemes"] = _packed(np.asarray([len(steps) for steps in codes.durations]))
-    save_checkpoint(folder, tensors, {"clips": len(codes.lines)}, torch.float32)
+    save_checkpoint(folder, tensors, {"clips": len(codes.lines), **facts}, torch.float32)
 
 
-def load_codes(folder: Path) -> SpokenCodes:
+def part_facts(folder: Path) -> dict[str, Any]:
+    """Raises FileNotFoundError where there is no part."""
+    facts: dict[str, Any] = json.loads((folder / "facts.json").read_text())
+    return facts
+
+
+def load_part(folder: Path) -> SpokenCodes:
     """Raises FileNotFoundError."""
     tensors, facts = load_checkpoint(folder)
 
@@ -90,6 +98,25 @@ def load_codes(folder: Path) -> SpokenCodes:
     codes = np.stack([unpacked(f"codes.{k}", ends[-1]).astype(np.int16) for k in rows])
     durations = np.split(unpacked("durations", edges[-1]).astype(np.int16), edges[:-1])
     return SpokenCodes(codes, ends - lengths, lengths, lines, durations)
+
+
+def load_codes(folder: Path) -> SpokenCodes:
+    """All parts in the folder as one, in the order of their names.
+
+    Raises FileNotFoundError where there is none, ValueError where two are of different codecs or of the same line.
+    """
+    folders = sorted(folder.glob("part-*"))
+    if not folders:
+        raise FileNotFoundError(f"{folder} has no part of a corpus")
+    if len({part_facts(part)["codec"] for part in folders}) > 1:
+        raise ValueError(f"the parts in {folder} are of different codecs")
+    parts = [load_part(part) for part in folders]
+    lengths, lines = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "lines"))
+    if len(np.unique(lines)) < len(lines):
+        raise ValueError(f"two parts in {folder} are of the same line")
+    durations = [steps for part in parts for steps in part.durations]
+    codes = np.concatenate([part.codes for part in parts], axis=1)
+    return SpokenCodes(codes, np.cumsum(lengths) - lengths, lengths, lines, durations)
 
 
 def _packed(values: np.ndarray) -> Tensor:

@@ -16,7 +16,7 @@ from engine.training.codec import DECODER, CodecStretch, CodecTrainer, batches, 
 from engine.training.codec_losses import feature_distance, spectra
 from engine.training.fresh_codec import draw_weights
 from engine.training.speech import LABEL_SAMPLES, Speech
-from engine.training.spoken_codes import encode_speech, load_codes, save_codes
+from engine.training.spoken_codes import encode_speech
 from engine.training.whole_clips import WholeClips, quantize
 from tests.tiny_model import CODEC, write_tiny_model
 
@@ -107,7 +107,7 @@ def test_a_checkpoint_brings_the_mean_weights_home(folder: Path, speech: Speech,
         assert torch.equal(value.half().float(), again.model.state_dict()[name]), name
 
 
-def test_clips_encode_in_batches_as_the_engine_encodes_them_alone(folder: Path, speech: Speech, tmp_path: Path) -> None:
+def test_clips_encode_in_batches_as_the_engine_encodes_them_alone(folder: Path, speech: Speech) -> None:
     codec = Codec.load(folder)
     model = CodecModel(codec.config).eval()
     model.load_state_dict(codec.state_dict())
@@ -116,11 +116,7 @@ def test_clips_encode_in_batches_as_the_engine_encodes_them_alone(folder: Path, 
         start, length = int(speech.starts[clip]), int(speech.lengths[clip])
         alone = codec.encode(speech.samples[start : start + length].float().numpy() / 32767)
         assert np.array_equal(codes.clip(clip), alone)
-    save_codes(codes, tmp_path)
-    again = load_codes(tmp_path)
-    assert np.array_equal(again.codes, codes.codes)
-    assert [steps.tolist() for steps in again.durations] == [[4, 4], [4, 4, 4]]
-    assert np.array_equal(again.clip(1), codes.clip(1))
+    assert [steps.tolist() for steps in codes.durations] == [[4, 4], [4, 4, 4]]
 
 
 @pytest.mark.parametrize("window", [2048, 512, 128])

@@ -22,7 +22,7 @@ def test_only_the_pipeline_imports_the_pipeline() -> None:
             assert not any(name.startswith("engine.training") for name in names), path
 
 
-@pytest.mark.parametrize("command", ["data", "codec", "dualar", "export", "grid", "evaluate"])
+@pytest.mark.parametrize("command", ["data", "codec", "codes", "dualar", "export", "grid", "evaluate"])
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.training.bit_planes import from_planes, to_planes
-from engine.training.spoken_codes import SpokenCodes, load_codes, save_codes
+from engine.training.spoken_codes import SpokenCodes, load_part, save_part
 
 
 @given(st.lists(st.integers(0, 2**20)), st.sampled_from([np.int32, np.int64]))
@@ -47,8 +47,8 @@ def spoken(draw: st.DrawFn) -> SpokenCodes:
 @given(spoken())
 def test_codes_come_back_as_they_were(codes: SpokenCodes) -> None:
     with TemporaryDirectory() as folder:
-        save_codes(codes, Path(folder))
-        again = load_codes(Path(folder))
+        save_part(codes, Path(folder), {})
+        again = load_part(Path(folder))
     for name in ("codes", "starts", "lengths", "lines"):
         mine, theirs = getattr(codes, name), getattr(again, name)
         assert np.array_equal(mine, theirs), name
@@ -63,5 +63,5 @@ def test_an_hour_takes_two_thirds_of_a_megabyte(tmp_path: Path) -> None:
     codes = np.concatenate([chance.integers(0, 1024, (1, 67_200)), chance.integers(0, 512, (7, 67_200))])
     durations = [chance.integers(1, 60, 46).astype(np.int16) for _ in frames]
     spoken = SpokenCodes(codes.astype(np.int16), np.cumsum(frames) - frames, frames, np.arange(1200) * 60, durations)
-    save_codes(spoken, tmp_path)
+    save_part(spoken, tmp_path, {})
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 50e6 / 75

@@ -19,7 +19,6 @@ from engine.training.checkpoint import load_checkpoint, save_checkpoint, save_wh
 from engine.training.clips import read_clips, unpack_samples
 from engine.training.corpus import CorpusLine, write_corpus
 from engine.training.speech import LABEL_SAMPLES, Speech
-from engine.training.spoken_codes import load_codes
 from engine.training.stretch import bring_home, kept_speech, train_in_slices
 from tests.tiny_model import CODEC
 
@@ -145,14 +144,13 @@ def test_the_codec_command_in_two_parts_equals_one(machine: Path, tmp_path: Path
     def command(keep: Path, out: str, *more: str) -> None:
         options = ["--data", str(machine / "data"), "--shape", str(machine / "shape"), "--keep", str(keep)]
         options += ["--out", str(machine / out), "--seconds", "60", "--steps", "2", "--batch", "1", "--device", "cpu"]
-        assert main(["codec", *options, "--critics-from", "0.5", "--codes", *more]) == 0
+        assert main(["codec", *options, "--critics-from", "0.5", *more]) == 0
 
     other = tmp_path / "other"
     other.mkdir()
     (other / "speech.pt").write_bytes((machine / "keep" / "speech.pt").read_bytes())
     command(machine / "keep", "out")
     command(other, "out-2", "--limit", "0")
-    assert not (other / "codec-home" / "codes").exists()
     command(other, "out-2")
     whole, parts = (
         {f.relative_to(keep): load_file(str(f)) for f in sorted((keep / "codec-home").glob("*/*.safetensors"))}
@@ -163,16 +161,6 @@ def test_the_codec_command_in_two_parts_equals_one(machine: Path, tmp_path: Path
         for key, value in tensors.items():
             assert torch.equal(value, parts[name][key]), (name, key)
     assert sorted(path.name for path in (machine / "out").iterdir()) == ["stretch.tar.0"]
-
-
-def test_without_steps_a_corpus_is_only_brought_home_as_codes(machine: Path) -> None:
-    """And nothing else: thirty hours of codes and a checkpoint would not fit into what may come home."""
-    options = ["--data", str(machine / "data"), "--shape", str(machine / "shape"), "--keep", str(machine / "keep")]
-    options += ["--out", str(machine / "out"), "--seconds", "60", "--steps", "0", "--device", "cpu", "--codes"]
-    assert main(["codec", *options]) == 0
-    assert load_codes(machine / "keep" / "codec-home" / "codes").lengths.tolist() == [40, 40]
-    with tarfile.open(machine / "out" / "stretch.tar.0") as archive:
-        assert {name.split("/")[1] for name in archive.getnames() if "/" in name} == {"codes"}
 
 
 def test_a_stretch_remembers_those_that_it_goes_on_from(machine: Path) -> None:
